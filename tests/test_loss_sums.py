@@ -142,6 +142,29 @@ def test_most_models_give_sums(library):
 
 
 @pytest.mark.parametrize("seed", spread(range(40), fast=4))
+def test_weights_of_classes_follow_from_sums_that_count_no_rows(seed):
+    needs("xgboost")
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, int(rng.integers(80, 400)), 10)
+    weights = len(y) / (2 * np.bincount(y)) if seed % 2 else rng.uniform(0.3, 5.0, 2)
+    model = XGBClassifier(n_estimators=4, max_depth=6, n_jobs=1, min_child_weight=0.01)
+    release = to_release(model.fit(X, y, sample_weight=weights[y]))
+    if abs(weights[0] - weights[1]) < 1e-3 or len(release.trees[0].leaves) < 16:
+        return
+    assert release.not_covered is None
+    np.testing.assert_allclose(release.ensemble.fitting.class_weights, weights, rtol=1e-6)
+    assert release.trees[0].totals[0] == len(X)
+    evidence, leaf = evidence_of(release), rows_of_A(release, X)
+    assert all(statement.met(leaf, y).all() for statement in evidence.statements())
+    # Of rows that have weights of their own, or one that is not 1, nothing of the kind is said.
+    for own in (rng.uniform(0.5, 2.0, len(y)), np.full(len(y), 1.7)):
+        release = to_release(model.fit(X, y, sample_weight=own))
+        assert "not whole numbers of rows" in release.not_covered
+
+
+@pytest.mark.parametrize("seed", spread(range(40), fast=4))
 def test_what_was_masked_follows_from_gains(seed):
     """NVFlare sends XGBoost's trees with every sum of hessians set to 1."""
     needs("xgboost")

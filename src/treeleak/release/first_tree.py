@@ -23,6 +23,9 @@ _MOST_TRIED = 2**22
 """Pairs of a leaf and a number of rows of the second class, from which a start follows."""
 _FEWEST = 4
 """Leaves from which two weights follow, with two to spare."""
+_MULTIPLES, _NEAR, _BY_CHANCE = 50, 0.02, 1e-6
+"""Rows that the leaf of the least sum may hold; how far sums may be from multiples of a weight; and
+how often as many may be as near by chance."""
 _NAMED = 2e-5
 """By which share weights that follow from sums may miss those that a rule gives."""
 
@@ -127,3 +130,37 @@ def with_weights(tree: Tree, fitting: Fitting, rate: float | None) -> Fitting | 
     balanced = n.sum() / (2 * np.maximum(np.rint(found[:, 0]).sum(axis=1), 1))
     w = balanced if np.allclose(1.0 / inverse, balanced, rtol=_NAMED) else 1.0 / inverse
     return replace(fitting, class_weights=tuple(float(x) for x in w))
+
+
+def with_common_weights(tree: Tree, fitting: Fitting, rate: float, start: float) -> Fitting | None:
+    """Find weights of two classes where nothing counts rows (sample_weight by class, in XGBoost).
+
+    The sum of weights of each class in a leaf is its weight times a whole number: it is the
+    greatest number of which the sums of all leaves are multiples. ``start``: log odds before the
+    tree. None where no weight leaves whole numbers, where chance may have made them whole, and
+    where both weights are the same: single rows were weighted, and not classes.
+    """
+    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(start, -80, 80)))))
+    sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), 0.0)
+    if sums is None or np.isnan(sums).any():
+        return None
+    found = [_common_measure(of_class[0]) for of_class in sums]
+    weights = tuple(w for w in found if w is not None)
+    if len(weights) < len(found) or abs(weights[0] - weights[1]) <= _NAMED * weights[0]:
+        return None
+    return replace(fitting, class_weights=weights)
+
+
+def _common_measure(sums: FloatArray) -> float | None:
+    """Find the greatest number of which all sums are multiples, about."""
+    sums = sums[np.abs(sums) > _NEAR * np.abs(sums).max(initial=0.0) / _MULTIPLES]
+    if not len(sums) or sums.min() <= 0 or _MULTIPLES * (2 * _NEAR) ** len(sums) > _BY_CHANCE:
+        return None
+    for k in range(1, _MULTIPLES + 1):
+        weight = float(sums.min()) / k
+        for _ in range(3):  # sums of many rows tell more digits
+            n: FloatArray = np.maximum(np.rint(sums / weight), 1.0)
+            weight = float((sums * n).sum() / (n * n).sum())
+        if (np.abs(sums / weight - n) < _NEAR).all():
+            return weight
+    return None

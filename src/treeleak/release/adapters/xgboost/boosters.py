@@ -39,7 +39,7 @@ from treeleak.release.adapters.xgboost.nodes import read_tree
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.first_tree import WHOLE, rows_by_class
+from treeleak.release.first_tree import WHOLE, rows_by_class, with_common_weights
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -112,6 +112,12 @@ SEVERAL = MessageTemplate(
 DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
 )
+CLASSES_WEIGHTED = static_message(
+    "Both classes had weights of their own, by which sums of hessians in the first tree are whole "
+    "numbers of rows: if single rows had weights that are multiples of these, rebuilt rows stand "
+    "there as often.",
+    "xgboost_classes_weighted",
+)
 MISSING = MessageTemplate("value_for_missing", "The model treats the value {value} as missing.")
 
 
@@ -149,7 +155,10 @@ def _release(model: Model) -> Release:
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
     rounds = _rounds(model, info)
     fitting, rate = fitting_of(model, trees, rounds)
+    unweighted, fitting = fitting, _with_weights(model, trees, fitting, rate)
     trees, not_covered, restored = _with_rows(model, trees, rounds, fitting, rate)
+    if fitting is not unweighted:
+        restored = (*restored, CLASSES_WEIGHTED)
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
     sampling = _sampling(model, trees, summed=fitting is not None and fitting.of_classes)
@@ -259,7 +268,7 @@ def _with_rows(
     Also notes how they were found out where these sums were taken out.
     """
     units = model.first_hessians
-    if units is None and rate and fitting is not None and fitting.class_weights:
+    if rate and fitting is not None and fitting.class_weights:
         out = list(trees)
         for t in np.flatnonzero(rounds == 0).tolist():
             if (entry := _of_classes(model, trees[t], fitting, rate)) is None:
@@ -300,6 +309,19 @@ def _with_rows(
             return trees, WEIGHTED, ()
         out[t] = trees[t].with_statistics(Statistics((rows, *trees[t].statistics)))
     return out, covered, notes
+
+
+def _with_weights(
+    model: Model, trees: Sequence[Tree], fitting: Fitting | None, rate: float | None
+) -> Fitting | None:
+    """Find weights of two classes that no parameter says, where hessians count no rows."""
+    units = model.first_hessians
+    if fitting is None or fitting.assumed or fitting.loss != "logistic" or not rate or not units:
+        return fitting
+    sums = trees[0].statistics.get(HESSIAN)
+    if fitting.class_weights or _counted(sums, units[0], RELATIVE, trees[0]) is not None:
+        return fitting
+    return with_common_weights(trees[0], fitting, rate, float(model.base_scores[0])) or fitting
 
 
 def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> NodeStatistic | None:
