@@ -25,7 +25,11 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
     whole_sums,
 )
-from treeleak.release.adapters.xgboost.gain_equations import restored_rows, settings_from_gains
+from treeleak.release.adapters.xgboost.gain_equations import (
+    restored_rows,
+    root_hessian,
+    settings_from_gains,
+)
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
@@ -161,7 +165,7 @@ def _release(model: Model) -> Release:
         restored = (*restored, CLASSES_WEIGHTED)
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
-    sampling = _sampling(model, trees, summed=fitting is not None and fitting.of_classes)
+    sampling = _sampling(model, trees, fitting, rate)
     if fitting is not None and fitting.assumed:
         # What is assumed here, the values of leaves confirm or contradict.
         not_covered, sampling = None, AllRows()
@@ -349,11 +353,12 @@ def _counted(
     return None if rows is None else NodeStatistic(ROWS, rows)
 
 
-def _sampling(model: Model, trees: Sequence[Tree], *, summed: bool) -> Sampling:
-    """Say which rows each tree saw, as far as the counts and the parameters show it.
-
-    ``summed``: whether it is known what rows add to the sums of trees that do not count them.
-    """
+def _sampling(
+    model: Model, trees: Sequence[Tree], fitting: Fitting | None, rate: float | None
+) -> Sampling:
+    """Say which rows each tree saw, as far as the counts and the parameters show it."""
+    # Whether it is known what rows add to the sums of trees that do not count them.
+    summed = fitting is not None and fitting.of_classes
     roots = [float(tree.totals[0]) for tree in trees if tree.totals is not None]
     share = model.trained_with("subsample")
     follows = len(roots) == len(trees) or (summed and roots and model.n_outputs == 1)
@@ -371,7 +376,8 @@ def _sampling(model: Model, trees: Sequence[Tree], *, summed: bool) -> Sampling:
     if share is not None and share != 1:
         return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
-    return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
+    same = seen or _same_rows(model, trees, fitting, rate)
+    return AllRows() if same else UnknownSampling(UNTOLD)
 
 
 def _method(model: Model) -> str | None:
@@ -388,18 +394,30 @@ def _cut_at_values(model: Model) -> bool:
     return major.isdigit() and int(major) >= HISTOGRAMS_SINCE
 
 
-def _same_rows(model: Model, trees: Sequence[Tree]) -> bool:
+def _same_rows(
+    model: Model, trees: Sequence[Tree], fitting: Fitting | None, rate: float | None
+) -> bool:
     """Say whether the second tree of a logistic loss saw the rows that the first one counts.
 
-    Rows of one leaf of the first tree have one prediction, so that its counts tell what the
-    hessians at the root of the second one add up to.
+    Rows of one leaf of the first tree have one prediction, so that its counts, or its sums of
+    hessians where classes have weights, tell what the hessians at the root of the second one add up
+    to.
     """
     one_by_one = len(trees) > 1 and model.n_outputs == 1 and model.weight_drop is None
     if model.objective not in LOGISTIC or not one_by_one:
         return False
-    first, after = trees[0], trees[1].statistics.get(HESSIAN)
-    rows, values = first.totals, first.statistics.get(VALUE)
-    if rows is None or values is None or after is None:
+    first, values, sums = trees[0], *(trees[0].statistics.get(q) for q in (VALUE, HESSIAN))
+    if (after := trees[1].statistics.get(HESSIAN)) is not None:
+        there = float(after.values[0])
+    elif fitting is not None and rate and not fitting.assumed:
+        there = root_hessian(trees[1], rate, fitting.l2)
+    else:
+        return False
+    rows = first.totals
+    if fitting is not None and fitting.class_weights and sums is not None:
+        chance = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
+        rows = sums.values / (chance * (1 - chance))
+    if rows is None or values is None:
         return False
     score = model.base_scores[0] + values.values[first.leaves]
     p = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
@@ -407,7 +425,7 @@ def _same_rows(model: Model, trees: Sequence[Tree]) -> bool:
     due = float(rows[first.leaves] @ each)
     # Another sample may lie alike in two or three leaves.
     telling = len(np.unique(each.astype(np.float32))) >= TELLING
-    return telling and abs(float(after.values[0]) - due) <= SAME * due
+    return telling and abs(there - due) <= SAME * due
 
 
 def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -147,6 +147,20 @@ def settings_from_gains(trees: Sequence[Tree]) -> tuple[float, float] | None:
     return None
 
 
+def root_hessian(tree: Tree, rate: float, l2: float) -> float:
+    """Give the sum of hessians at a root with two children; NaN where gains and steps do not."""
+    if tree.n_nodes < 3 or not _has_equations(tree):
+        return np.nan
+    step = np.where(tree.is_leaf, _of(tree, VALUE) / rate, _of(tree, STEP))
+    s, left, right = step[[0, tree.left[0], tree.right[0]]]
+    gain = _of(tree, GAIN)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = (gain + l2 * s * np.array([right, left])) / (
+            (np.array([left, right]) - s) * np.array([left - right, right - left])
+        )
+    return float(both.sum() - 2 * l2)
+
+
 def restored_rows(
     trees: Sequence[Tree], units: Sequence[float], rate: float, l2: float
 ) -> list[NodeStatistic] | None:
