@@ -318,6 +318,11 @@ MAYBE = MessageTemplate(
     "can decide this.",
 )
 NO_BETTER = MessageTemplate("no_better_than_guess", "This is not clearly better than a baseline.")
+BETTER_ROWS = MessageTemplate(
+    "better_rows_exist",
+    "But an attack can do better. In the training rows, each threshold lies halfway between two "
+    "values. In the rebuilt rows, {met:share} do, and leaves hold single people.",
+)
 IMPOSSIBLE = MessageTemplate("rows_impossible", "But the schema does not allow all training rows.")
 NOT_GUESSED = MessageTemplate(
     "rows_not_guessed",
@@ -367,6 +372,11 @@ RULES: Mapping[str, MessageTemplate] = {
         "Compared in place, the rebuilt rows are nearer to their own person than to other "
         "people{of_class}; chance explains it in at most {chance} of cases. They are not "
         "clearly nearer than the usual values{of_class}.",
+    ),
+    "better": MessageTemplate(
+        "rule_better_rows",
+        "The rebuilt rows meet all counts, and came no nearer to the training rows than baselines. "
+        "But they are not the training rows, and thresholds say more about these.",
     ),
     "nothing": MessageTemplate(
         "rule_nothing_shown",

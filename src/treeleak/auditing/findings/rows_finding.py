@@ -52,6 +52,7 @@ def of_rows(
     outside: Sequence[Message] = (),
     rows_provided: bool = False,
     rare: int | None = None,
+    single_leaves: bool = False,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -61,7 +62,9 @@ def of_rows(
     that were given do not count.
 
     Possible leak if they are nearer than baselines without the counts of leaves, but
-    not than yardsticks that know the population.
+    not than yardsticks that know the population; and if they are no nearer, but leaves hold single
+    people, and thresholds do not lie halfway between the values of these rows, as they do in the
+    training rows: then other rows exist that say more.
 
     Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
     if they do not (time ran out, or the counts contradict each other), or if there are no training
@@ -77,6 +80,7 @@ def of_rows(
     assessed. ``outside``: says why the schema is not right for the training rows: it
     does not allow the values of all of them, or allows values that none of them can have.
     ``rows_provided``: whether training rows were given, though perhaps nothing was compared.
+    ``single_leaves``: whether leaves hold single people.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
@@ -90,6 +94,14 @@ def of_rows(
     if measured is not None:
         found.append(_compared(rebuilt, measured, outside))
     found = found or [_alone(rebuilt, proofs_hold, rows_provided)]
+    met = rebuilt.midpoints_met
+    if single_leaves and met is not None and met < 1.0:
+        better, rule = wording.BETTER_ROWS(met=met), _rule("better", rebuilt)
+        found = [
+            _finding(POSSIBLE, *f.messages, better, evidence=rule, fix=_MEASURED_FIX)
+            if f.verdict == NO_LEAK else f
+            for f in found
+        ]  # fmt: skip
     if unfinished:
         late = wording.UNFINISHED()
         found = [_finding(OPEN, *f.messages, late) if f.verdict == NO_LEAK else f for f in found]

@@ -75,6 +75,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         findings += of_rows(
             rebuilt, found.measurement, found.alone or 0, found.proofs_hold, unfinished, outside,
             found.rows_provided, found.alone_and_rare,
+            found.counts is not None and bool(found.counts.total["single"]),
         )  # fmt: skip
         findings += _of_draws(rebuilt)
         findings += [
