@@ -70,6 +70,8 @@ class CategorySets:
 
 
 LEAF = -1
+_MANY = 1000
+"""Rows from which compiled code pushes them down."""
 _VIEWS = {
     "counts": (COUNTS, True),
     "totals": ((ROWS, DRAWS), False),
@@ -311,6 +313,16 @@ class Tree:
             The node number of each row's leaf.
         """
         at = np.zeros(len(X), dtype=np.int64)
+        if len(X) > _MANY and self.categories is None:
+            from treeleak.release.traversal import push_down  # Compiled code takes long to load.
+
+            kind = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+            strict = np.zeros(self.n_nodes, dtype=bool) if self.strict is None else self.strict
+            children = self.left.astype(np.int64), self.right.astype(np.int64)
+            cuts = self.threshold.astype(float), strict.astype(bool)
+            feature, ways = self.feature.astype(np.int64), self.missing_left.astype(bool)
+            push_down(np.require(X, kind, ["C", "W"]), feature, cuts, ways, children, at)
+            return at
         active = np.flatnonzero(~self.is_leaf[at])
         while active.size:
             node = at[active]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows, unweighed
 from treeleak.attacks.large_grid.midpoint_constraints import say_more
-from treeleak.attacks.large_grid.restarts import SEARCH, Attempt, WalkHistory, walkers_at
+from treeleak.attacks.large_grid.restarts import Attempt, WalkHistory, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult
@@ -79,7 +79,6 @@ def by_walking(
     cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
-    clock.untimed(lambda: Walker.started(constraints, 0).walked(0, SEARCH))
     cells = f"generated: {why}"
     seen: list[WalkResult] = []
     walking = clock
