@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -39,20 +39,15 @@ from treeleak.metrics.scores import FEWEST_PEOPLE, Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 
+if TYPE_CHECKING:
+    from treeleak.auditing.case import AuditResults
+
 M = TypeVar("M", Measurement, Compared)
 _MEASURED_FIX = ("counts", "leaves", "noise")
 
 
 def of_rows(
-    rebuilt: Reconstruction,
-    measured: Measurement | None,
-    singled_out: int,
-    proofs_hold: bool,
-    unfinished: bool = False,
-    outside: Sequence[Message] = (),
-    rows_provided: bool = False,
-    rare: int | None = None,
-    single_leaves: bool = False,
+    audit: AuditResults, rebuilt: Reconstruction, unfinished: bool, outside: Sequence[Message]
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -72,15 +67,9 @@ def of_rows(
     prove nothing, and may all be right. Where a training row is not possible under the schema, no
     proof holds, and no leak shown is not assessed.
 
-    ``singled_out``: rows that are proved, and proved to share their place with no other.
-    ``rare``: those of them whose place is so small that luck seldom puts anybody there; None where
-    that is not known. Where there are none of these, the leak is a possible one.
-    ``proofs_hold``: whether the schema allows the training rows, or rows in their leaves.
     ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
     does not allow the values of all of them, or allows values that none of them can have.
-    ``rows_provided``: whether training rows were given, though perhaps nothing was compared.
-    ``single_leaves``: whether leaves hold single people.
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
@@ -89,13 +78,16 @@ def of_rows(
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
     in_values = all(m.kind is wording.NARROWER for m in outside)
-    found = _proved(rebuilt, singled_out, rare, in_values) if proofs_hold else []
+    found, alone = list[Finding](), audit.alone or 0
+    if audit.proofs_hold:
+        found = _proved(rebuilt, alone, audit.alone_and_rare, in_values)
     targets = _of_targets(rebuilt)
-    if measured is not None:
-        found.append(_compared(rebuilt, measured, outside))
-    found = found or [_alone(rebuilt, proofs_hold, rows_provided)]
+    if audit.measurement is not None:
+        found.append(_compared(rebuilt, audit.measurement, outside))
+    found = found or [_alone(rebuilt, audit.proofs_hold, audit.rows_provided)]
+    single = audit.counts is not None and audit.counts.total["single"]
     met = rebuilt.midpoints_met
-    if single_leaves and met is not None and met < 1.0:
+    if single and met is not None and met < 1.0:
         better, rule = wording.BETTER_ROWS(met=met), _rule("better", rebuilt)
         found = [
             _finding(POSSIBLE, *f.messages, better, evidence=rule, fix=_MEASURED_FIX)

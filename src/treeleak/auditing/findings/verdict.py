@@ -72,11 +72,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
             outside.append(wording.IMPOSSIBLE() if found.schema_provided else wording.NOT_GUESSED())
         if found.narrower:
             outside.append(wording.NARROWER())
-        findings += of_rows(
-            rebuilt, found.measurement, found.alone or 0, found.proofs_hold, unfinished, outside,
-            found.rows_provided, found.alone_and_rare,
-            found.counts is not None and bool(found.counts.total["single"]),
-        )  # fmt: skip
+        findings += of_rows(found, rebuilt, unfinished, outside)
         findings += _of_draws(rebuilt)
         findings += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
