@@ -486,6 +486,27 @@ def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
     assert "safe " not in " ".join(f.text for f in findings)
 
 
+@pytest.mark.parametrize(
+    ("met", "single", "error", "expected"),
+    [
+        (None, 1, 0.21, NO_LEAK),
+        (1.0, 1, 0.21, NO_LEAK),
+        (0.54, 0, 0.21, NO_LEAK),
+        (0.54, 1, 0.21, POSSIBLE),
+        (0.54, 1, None, POSSIBLE),
+        (0.54, 1, 0.1, LEAK),
+    ],
+)
+def test_rows_that_miss_what_thresholds_say_are_no_last_word(audited, met, single, error, expected):
+    """Leaves that hold single people say more than the attack found."""
+    rebuilt = replace(audited.reconstruction, status="feasible", midpoints_met=met)
+    measured = None if error is None else replace(MEASURED, error=error)
+    counts = replace(audited.counts, trees=audited.counts.trees.assign(single=single))
+    found = find(AuditResults(reconstruction=rebuilt, measurement=measured, counts=counts))
+    assert overall(found) == expected
+    assert any("can do better" in f.text for f in found) == (expected == POSSIBLE)
+
+
 def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
     """Two columns that are no one-hot group: the only rows that fit are not the training rows."""
     X = pd.DataFrame({"a": [0, 0, 0, 1, 1, 1], "b": [0, 1, 0, 1, 0, 1]})
