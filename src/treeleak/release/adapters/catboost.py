@@ -27,7 +27,7 @@ from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
-from treeleak.release.adapters.catboost_weights import rows_of_both_classes
+from treeleak.release.adapters.catboost_weights import rows_behind_weights, rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -115,6 +115,12 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     rate = _inside(params, "boosting_options", "learning_rate")
     fitting = _fitting(params, str(loss), quantity == ROWS or bool(weights))
     counted = None
+    if fitting is not None and quantity == ROWS and is_finite(rate) and scale == 1:
+        first = trees[0]
+        if first.weights is not None and first.values.shape[1] == len(bias) == 1:
+            stated = first.weights, first.values[:, 0], fitting, float(rate), bias[0]
+            if rows_behind_weights(*stated) is not None:
+                quantity, not_covered, weights = WEIGHTS, WEIGHTED, None
     if quantity == WEIGHTS:
         counted, fitting = _counted_by_class(trees[0], weights, fitting, rate, scale, bias)
         not_covered = WEIGHTED if counted is None else None

@@ -20,6 +20,9 @@ _ROUNDS, _HALVINGS = 30, 60
 """Rounds for the number of rows, and for a share by bisection."""
 _WHOLE = 0.02
 """How far a number of rows may be from a whole one."""
+_FLAT, _MOST_WEIGHED = 1e-3, 100_000
+"""Share of the longest step below which steps that cancel each other tell nothing; and the greatest
+sum of weights that is taken apart."""
 _SINGLE = 3e-7
 """Share by which sums of weights in single precision may be off."""
 
@@ -69,6 +72,34 @@ def rows_of_both_classes(
     if not (np.abs(rows - whole) < _WHOLE).all() or not added_up.all() or whole.sum() < 1:
         return None
     return whole, replace(fitting, l2=fitting.l2 * total / float(whole.sum()))
+
+
+def rows_behind_weights(
+    sums: FloatArray, values: FloatArray, fitting: Fitting, rate: float, start: float
+) -> int | None:
+    """Find how many rows a first tree summed up whose whole weights look like numbers of rows.
+
+    Their mean weight shows, since l2 was multiplied by it. For squares, the residuals of all rows
+    add up to 0 before the first tree. For the logistic loss, leaves hold whole numbers of both
+    classes. None where rows may have had no weights: then that mean is 1.
+    """
+    total, l2 = float(sums.sum()), fitting.l2
+    if not 1 < total <= _MOST_WEIGHED or not l2 > 0 or not rate > 0 or fitting.steps > 1:
+        return None
+    step = values / rate
+    if fitting.loss == "squared":
+        added = float(step.sum())
+        if not fitting.offsets_shown or abs(added) < _FLAT * np.abs(step).max(initial=0.0):
+            return None
+        mean = -float(step @ sums) / (l2 * added)
+        n = total / mean if mean > 0 else np.nan
+        return int(np.rint(n)) if abs(n - np.rint(n)) < _WHOLE and 0.5 < n < total - 0.5 else None
+    p = 1.0 / (1.0 + np.exp(-np.clip(start, -80.0, 80.0)))
+    tried = np.arange(int(total), 0, -1)[:, None]
+    of_class = step * (sums * p * (1 - p) + l2 * total / tried) + sums * p
+    near = (np.abs(of_class - np.rint(of_class)) < _WHOLE).all(axis=1)
+    near &= ((of_class > -_WHOLE) & (of_class < sums + _WHOLE)).all(axis=1)
+    return int(tried[near.argmax(), 0]) if near.any() and not near[0] else None
 
 
 def _stepped(
