@@ -23,6 +23,9 @@ _MOST_TRIED = 2**22
 """Pairs of a leaf and a number of rows of the second class, from which a start follows."""
 _FEWEST = 4
 """Leaves from which two weights follow, with two to spare."""
+_LEAVES = 10
+"""Leaves with rows of a class from which its weight follows: in one of a thousand tables, all their
+numbers of rows are even, and it would be taken for twice as much."""
 _MULTIPLES, _NEAR, _BY_CHANCE = 50, 0.02, 1e-6
 """Rows that the leaf of the least sum may hold; how far sums may be from multiples of a weight; and
 how often as many may be as near by chance."""
@@ -154,7 +157,8 @@ def with_common_weights(tree: Tree, fitting: Fitting, rate: float, start: float)
 def _common_measure(sums: FloatArray) -> float | None:
     """Find the greatest number of which all sums are multiples, about."""
     sums = sums[np.abs(sums) > _NEAR * np.abs(sums).max(initial=0.0) / _MULTIPLES]
-    if not len(sums) or sums.min() <= 0 or _MULTIPLES * (2 * _NEAR) ** len(sums) > _BY_CHANCE:
+    by_chance = _MULTIPLES * (2 * _NEAR) ** len(sums)
+    if len(sums) < _LEAVES or sums.min() <= 0 or by_chance > _BY_CHANCE:
         return None
     for k in range(1, _MULTIPLES + 1):
         weight = float(sums.min()) / k

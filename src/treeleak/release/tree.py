@@ -313,7 +313,9 @@ class Tree:
             The node number of each row's leaf.
         """
         at = np.zeros(len(X), dtype=np.int64)
-        if len(X) > _MANY and self.categories is None:
+        # Compiled code reads what it is told to, columns that are not there as well.
+        there = X.ndim == 2 and self.feature.max(initial=LEAF) < X.shape[1]
+        if len(X) > _MANY and self.categories is None and there:
             from treeleak.release.traversal import push_down  # Compiled code takes long to load.
 
             kind = X.dtype if X.dtype in (np.float32, np.float64) else np.float64

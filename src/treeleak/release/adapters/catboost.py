@@ -43,6 +43,8 @@ from treeleak.release.tree import Tree
 NAMES = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")
 WITH_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll", "Focal")
 MOST_TEXT = 2**24
+_SAME_SUM = 1e-4
+"""By which share sums of weights of all rows, in single precision, may differ between trees."""
 
 WEIGHTED = static_message(
     "the CatBoost model was trained with weights of rows or classes: its leaves hold sums of "
@@ -114,7 +116,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
     rate = _inside(params, "boosting_options", "learning_rate")
     fitting = _fitting(params, str(loss), quantity == ROWS or bool(weights))
-    counted = None
+    counted: NodeStatistic | None = None
     if fitting is not None and quantity == ROWS and is_finite(rate) and scale == 1:
         first = trees[0]
         if first.weights is not None and first.values.shape[1] == len(bias) == 1:
@@ -122,7 +124,11 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
             if rows_behind_weights(*stated) is not None:
                 quantity, not_covered, weights = WEIGHTS, WEIGHTED, None
     if quantity == WEIGHTS:
-        counted, fitting = _counted_by_class(trees[0], weights, fitting, rate, scale, bias)
+        sums = [tree.weights.sum() for tree in trees if tree.weights is not None]
+        alike = len(sums) == len(trees) and np.allclose(sums, sums[0], rtol=_SAME_SUM)
+        whole = all(tree.weights is not None and (tree.weights >= 0).all() for tree in trees)
+        if alike and whole:
+            counted, fitting = _counted_by_class(trees[0], weights, fitting, rate, scale, bias)
         not_covered = WEIGHTED if counted is None else None
     if fitting is not None and _inside(params, "task_type") not in (None, "CPU"):
         fitting, notes = None, (*notes, ON_GPU)

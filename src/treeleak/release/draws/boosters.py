@@ -1,8 +1,9 @@
 """Which rows each tree of a boosted model saw, given its seed.
 
 XGBoost: which rows are in depends on the seed, the share and the number of rows, and not on what
-rows hold. So a model is trained on as many rows that can be recognised: each ends in a leaf of its
-own, whose sum of hessians is the number of the row. It needs XGBoost, of about the model's version.
+rows hold. For ``hist``, its generator is known. For others, a model is trained on as many rows that
+can be recognised: each ends in a leaf of its own, whose sum of hessians is the number of the row.
+That needs XGBoost, of about the model's version.
 
 LightGBM: every 1,024 rows have a generator of their own (x -> 214013 x + 2531011 modulo 2^32, from
 the seed plus the number of the block); in each round that draws, a row is in if the upper 15 of its
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from math import ceil, floor, sqrt
 from typing import Any
@@ -28,10 +30,12 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws.recompute import MAX_ROWS, Draws, check_size
+from treeleak.release.draws.xgboost_generator import NOT_FOUND, likeliest, rows_drawn
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
+from treeleak.release.statistics import HESSIAN
 
-XGBOOST_RULE = "XGBoost {} of {}"
+XGBOOST_RULE, XGBOOST_OPEN = "XGBoost {} of {}", "XGBoost hist of a share that is not known"
 METHODS = {"grow_quantile_histmaker": "hist", "grow_colmaker": "exact", "grow_histmaker": "approx"}
 """Its ways to grow trees, each of which draws in its own way."""
 _XGBOOST = re.compile(r"XGBoost (hist|exact|approx) of (0?\.\d{1,17})")
@@ -51,9 +55,31 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
     NotCovered
         Saying what is missing, or that no number of rows fits.
     """
+    if sampling.rule == XGBOOST_OPEN:
+        drawn = release.trees[0].totals
+        if drawn is None:
+            raise NotCovered(NOT_FOUND)
+        guess = likeliest(_root_hessians(release), int(drawn[0]), release.n_rows)
+        counts = rows_drawn(*guess, len(release.trees))
+        origin = (
+            f"the seed {guess.seed} and a share of {guess.share:g} of {guess.n_rows:,} rows, which "
+            "explain the sums of hessians at the roots of the trees"
+        )
+        return Draws(counts, origin, guess.seed, checked=True)
     known, seed = _by_rule(_XGBOOST, sampling)
+    rounds, share = np.arange(len(release.trees)), float(known[2])
+    if known[1] == "hist":
+        masks = partial(rows_drawn, seed, share)
+        counts = masks_of_fitting_size(release, share, rounds, masks)
+    else:
+        trainer = _Trainer(_xgboost(), known[1], share, seed)
+        counts = masks_of_fitting_size(release, share, rounds, trainer.masks, trainer.sizes)
+    return Draws(counts, "the model's seed in the file", seed, checked=True)
+
+
+def _xgboost() -> Any:
     try:
-        xgboost = import_module("xgboost")
+        return import_module("xgboost")
     except ImportError as why:
         raise NotCovered(
             static_message(
@@ -62,10 +88,10 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
             )
         ) from why
 
-    trainer = _Trainer(xgboost, known[1], float(known[2]), seed)
-    rounds = np.arange(len(release.trees))
-    counts = masks_of_fitting_size(release, trainer.share, rounds, trainer.masks, trainer.sizes)
-    return Draws(counts, "the model's seed in the file", seed, checked=True)
+
+def _root_hessians(release: Release) -> FloatArray:
+    sums = [tree.statistics.get(HESSIAN) for tree in release.trees]
+    return np.array([np.nan if entry is None else float(entry.values[0]) for entry in sums])
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from treeleak.release.adapters.xgboost.model import (
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree
 from treeleak.release.bounds import MOST_TREES, at_most
-from treeleak.release.draws.boosters import METHODS, XGBOOST_RULE
+from treeleak.release.draws.boosters import METHODS, XGBOOST_OPEN, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.first_tree import WHOLE, rows_by_class, with_common_weights
 from treeleak.release.live import describes
@@ -55,7 +55,7 @@ from treeleak.release.tree import Tree
 # Single precision keeps 6e-8 of a sum, and as much of what each row counts.
 RELATIVE = 1e-6
 # As much of each prediction as well.
-SAME = 5e-6
+SAME, DRAWN = 5e-6, 2e-5
 TELLING = 4
 HISTOGRAMS_SINCE = 2
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
@@ -118,8 +118,8 @@ DART = static_message(
 )
 CLASSES_WEIGHTED = static_message(
     "Both classes had weights of their own, by which sums of hessians in the first tree are whole "
-    "numbers of rows: if single rows had weights that are multiples of these, rebuilt rows stand "
-    "there as often.",
+    "numbers of rows. If single rows had weights that are multiples of these, rebuilt rows stand "
+    "there as often; if every row of a class stands there twice, rebuilt rows stand there once.",
     "xgboost_classes_weighted",
 )
 MISSING = MessageTemplate("value_for_missing", "The model treats the value {value} as missing.")
@@ -157,6 +157,15 @@ def _estimator(stored: StoredObject) -> Release:
 def _release(model: Model) -> Release:
     raw, info = _trees_of(model)
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
+    summed = [tree.statistics.get(HESSIAN) is not None for tree in trees if tree.n_nodes > 1]
+    if summed and not any(summed):
+        # Of a tree that is one leaf, a sum that was masked looks like any other.
+        trees = [
+            tree.with_statistics(
+                Statistics(tuple(e for e in tree.statistics if e.quantity != HESSIAN))
+            )
+            for tree in trees
+        ]
     rounds = _rounds(model, info)
     fitting, rate = fitting_of(model, trees, rounds)
     unweighted, fitting = fitting, _with_weights(model, trees, fitting, rate)
@@ -376,8 +385,17 @@ def _sampling(
     if share is not None and share != 1:
         return UnknownSampling(SUBSAMPLED(setting="subsample", share=share))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
-    same = seen or _same_rows(model, trees, fitting, rate)
-    return AllRows() if same else UnknownSampling(UNTOLD)
+    off = 0.0 if seen else _off_of_same_rows(model, trees, fitting, rate)
+    if off is not None and off <= SAME:
+        return AllRows()
+    # A file that says nothing of its training comes from one by default, since version 2 of hist.
+    major = model.version.split(".")[0]
+    plain = share is None and fitting is not None and fitting.plain and not model.config
+    summed = all(tree.statistics.get(HESSIAN) is not None for tree in trees)
+    hist = major.isdigit() and int(major) >= HISTOGRAMS_SINCE
+    if off is not None and off > DRAWN and plain and summed and hist:
+        return Subsample(rule=XGBOOST_OPEN)
+    return UnknownSampling(UNTOLD)
 
 
 def _method(model: Model) -> str | None:
@@ -394,38 +412,38 @@ def _cut_at_values(model: Model) -> bool:
     return major.isdigit() and int(major) >= HISTOGRAMS_SINCE
 
 
-def _same_rows(
+def _off_of_same_rows(
     model: Model, trees: Sequence[Tree], fitting: Fitting | None, rate: float | None
-) -> bool:
-    """Say whether the second tree of a logistic loss saw the rows that the first one counts.
+) -> float | None:
+    """Say how far the second tree of a logistic loss is from having seen the rows of the first one.
 
     Rows of one leaf of the first tree have one prediction, so that its counts, or its sums of
     hessians where classes have weights, tell what the hessians at the root of the second one add up
-    to.
+    to. Gives the share by which they differ; None where that cannot be said.
     """
     one_by_one = len(trees) > 1 and model.n_outputs == 1 and model.weight_drop is None
     if model.objective not in LOGISTIC or not one_by_one:
-        return False
+        return None
     first, values, sums = trees[0], *(trees[0].statistics.get(q) for q in (VALUE, HESSIAN))
     if (after := trees[1].statistics.get(HESSIAN)) is not None:
         there = float(after.values[0])
     elif fitting is not None and rate and not fitting.assumed:
         there = root_hessian(trees[1], rate, fitting.l2)
     else:
-        return False
+        return None
     rows = first.totals
     if fitting is not None and fitting.class_weights and sums is not None:
         chance = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
         rows = sums.values / (chance * (1 - chance))
     if rows is None or values is None:
-        return False
+        return None
     score = model.base_scores[0] + values.values[first.leaves]
     p = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
     each = p * (1 - p)
     due = float(rows[first.leaves] @ each)
     # Another sample may lie alike in two or three leaves.
     telling = len(np.unique(each.astype(np.float32))) >= TELLING
-    return telling and abs(there - due) <= SAME * due
+    return abs(there - due) / due if telling and due > 0 and np.isfinite(there) else None
 
 
 def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -24,6 +24,8 @@ from treeleak.release.tree import Tree
 
 MOST_SOLVED = 1000
 """In one tree: a dense system is solved for each."""
+_MOST_WORK = 5e9
+"""Cubes of the numbers of nodes, in all trees: a few seconds."""
 FEWEST_NODES = 5
 """With fewer, lambda does not follow from the equations."""
 SEARCHED = 3
@@ -143,7 +145,7 @@ def settings_from_gains(trees: Sequence[Tree]) -> tuple[float, float] | None:
         l2 = float(np.median([system.solved(tried)[0][-1] for system in systems]))
         for penalty in (round(l2, _DIGITS), l2):
             if penalty >= 0 and max(s.missed(tried, penalty) for s in systems) < _FITS:
-                return tried, penalty
+                return tried, abs(penalty)
     return None
 
 
@@ -182,6 +184,8 @@ def restored_rows(
     """
     grown = [(tree, unit) for tree, unit in zip(trees, units, strict=True) if tree.n_nodes > 1]
     if not grown or any(t.n_nodes > MOST_SOLVED or not _has_equations(t) for t, _ in grown):
+        return None
+    if sum(float(t.n_nodes) ** 3 for t, _ in grown) > _MOST_WORK:
         return None
     found = [_Equations(t, np.flatnonzero(~t.is_leaf), unit).rows(rate, l2) for t, unit in grown]
     determined = [rows for rows in found if rows is not None]
