@@ -242,6 +242,9 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
     if status == AUDITED and result.of == "leaves" and result.release is None:
         say(f"treeleak: {model}: {result.reason('reconstruction')}.")
         status = BAD_INPUT if result.verdict == OPEN else status
+    if status == AUDITED and result.verdict == OPEN and result.reconstruction is None:
+        say(f"treeleak: {model}: {result.reason('reconstruction')}.")
+        status = BAD_INPUT
     if status == AUDITED and result.not_looked_at is not None and result.verdict == OPEN:
         say(f"treeleak: {model}: {result.not_looked_at}.")
         status = BAD_INPUT

@@ -73,6 +73,7 @@ register(NoisyCounts)
 register(LeafLabels)
 
 
+_SAY = 'bootstrap="{0}" (--bootstrap {0})'
 DRAWS_UNKNOWN = MessageTemplate(
     "evidence_draws_unknown", "how rows reached the trees is not known ({why:foreign}){ways}"
 )
@@ -121,9 +122,9 @@ def evidence_for(
     if assumed.sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"
         drawn = getattr(release.sampling, "drawn", False)
-        ways = "" if drawn else '; if every tree saw every row once, say bootstrap="none"'
+        ways = "" if drawn else "; if every tree saw every row once, say " + _SAY.format("none")
         if assumed.may_be_drawn:
             drew = "try" if drawn else "if each drew rows at random,"
-            ways += f'; {drew} bootstrap="hidden"'
+            ways += f"; {drew} {_SAY.format('hidden')}"
         raise NotCovered(DRAWS_UNKNOWN(why=why, ways=ways))
     raise NotCovered(NO_EVIDENCE(counts=assumed.counts_are, sampling=assumed.sampling))

@@ -14,6 +14,7 @@ from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.partition import Geometry
+from treeleak.release.n_rows import BARE, NO_COUNTS
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import DRAWS, ROWS
@@ -133,8 +134,8 @@ class SamplingAssumptions:
         for t, tree in enumerate(self.release.trees):
             statistic = getattr(tree, what)
             if statistic is None:
-                bare = ": it does not say how many rows its leaves hold" * (what == "totals")
-                raise NotCovered(f"tree {t} gives no {what}{bare}")
+                bare = BARE * (what == "totals")
+                raise NotCovered(NO_COUNTS(tree=t, what=what, bare=bare))
             check_size(self.release, int(statistic[tree.leaves].sum()), f"tree {t} counts ")
 
     def noisy_rows(self) -> int:
@@ -152,7 +153,7 @@ class SamplingAssumptions:
         check_size(self.release, self.n_rows)
         for t, tree in enumerate(self.release.trees):
             if tree.counts is None:
-                raise NotCovered(f"tree {t} gives no counts")
+                raise NotCovered(NO_COUNTS(tree=t, what="counts", bare=""))
         return self.n_rows
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.message import MessageTemplate
 from treeleak.core.parallel import Pool
 from treeleak.core.private import dataclass
 from treeleak.core.text import short
@@ -41,6 +42,12 @@ QUICK_GRID = 2**22
 _CHUNK = 2**18
 _FEW = 2
 """Intervals of a column that are no more than values of others."""
+
+
+GRID = MessageTemplate(
+    "grid_too_large",
+    "the grid of thresholds has {points} points, at most {most:number} are enumerated",
+)
 
 
 class GridTooLarge(NotCovered):
@@ -224,9 +231,7 @@ def _enumerate(
     fine = any(len(part) > _FEW and part.atoms[0].interval for part in geometry.parts)
     most = min(MAX_GRID, MAX_FINE_GRID) if fine else MAX_GRID
     if total > most:
-        raise GridTooLarge(
-            f"the grid of thresholds has {short(total)} points, at most {most:,} are enumerated"
-        )
+        raise GridTooLarge(GRID(points=short(total), most=most))
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
         stop = min(start + _CHUNK, total)

@@ -12,13 +12,15 @@ from scipy.special import gammaln, rel_entr
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import static_message
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap, Disjoint, Subsample
 from treeleak.release.tree import Tree
 
+NO_COUNTS = MessageTemplate("tree_without_counts", "tree {tree:number} gives no {what}{bare}")
+BARE = ": it does not say how many rows its leaves hold"
 MAX_ROWS_BEHIND_NOISE = 2_000_000
 """Most rows that noisy counts are taken to hide; no more are ever rebuilt."""
 
@@ -72,8 +74,7 @@ def count_rows(
     for t, tree in enumerate(release.trees):
         held = _held(release, tree)
         if held is None:
-            bare = "it does not say how many rows its leaves hold"
-            raise NotCovered(f"tree {t} gives no counts: {bare}")
+            raise NotCovered(NO_COUNTS(tree=t, what="counts", bare=BARE))
         drawn.append(round(float(held[tree.leaves].sum())))
         distinct = None
         if isinstance(sampling, Subsample):
@@ -318,7 +319,7 @@ def _noisy_sums(
     sums, numbers = [], []
     for t, tree in enumerate(release.trees):
         if tree.counts is None:
-            raise NotCovered(f"tree {t} gives no counts")
+            raise NotCovered(NO_COUNTS(tree=t, what="counts", bare=""))
         counts = tree.counts[tree.leaves if reachable is None else tree.leaves[reachable[t]]]
         sums.append(float(counts.sum()))
         numbers.append(counts.size)
