@@ -128,7 +128,7 @@ def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
     model = DecisionTreeClassifier(max_depth=1).fit(X, y)
     found = replace(treeleak.reconstruct(model), status="feasible", cells=cells)
     assert found.meaning == "meets every count exactly; other datasets may, too"
-    (said,) = of_rows(found, None, 0, True)
+    (said,) = of_rows(AuditResults(reconstruction=found), found, False, ())
     assert "others may fit" in str(said.messages[0]) or "no others fit" in str(said.messages[0])
 
 

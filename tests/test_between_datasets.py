@@ -13,6 +13,7 @@ from helpers.tables import compas_sample
 from treeleak import metrics
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.exact.posterior_under_learned_prior import Learned
+from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.verification.counts import check_rows
 
@@ -113,9 +114,9 @@ def test_a_dataset_that_meets_every_count_stays_the_answer_where_it_errs_hardly_
 def test_an_audit_without_training_rows_shows_no_leak_either_way(shallow):
     *_, result = shallow
     for rebuilt in (result, replace(result, status="feasible")):
-        (found,) = of_rows(rebuilt, None, 0, True)
+        (found,) = of_rows(AuditResults(reconstruction=rebuilt), rebuilt, False, ())
         assert found.verdict is not None
         assert found.verdict.startswith("no leak shown")
     hidden = replace(result, evidence="hidden draws")
-    (found,) = of_rows(hidden, None, 0, True)
+    (found,) = of_rows(AuditResults(reconstruction=hidden), hidden, False, ())
     assert found.verdict == "not assessed"

@@ -62,8 +62,10 @@ def test_a_file_is_answered(folder, name, tmp_path):
         assert answer.exit_code == 2
         assert why in " ".join(answer.stderr.split())
     audit = run("audit", model, "--json", found, "--time-limit", 5, "--quiet", *trust)
-    assert audit.exit_code == 0, audit.output
     told = valid(json.loads(found.read_text()), "audit")
+    # Where no attack looked at it, and nothing else decides, nobody may take it for safe.
+    unseen = told["verdict"] == "not assessed" and told["reconstruction"] is None
+    assert audit.exit_code == (2 if unseen else 0), audit.output
     assert (told["reconstruction"] is None) == (why is not None)
     if (folder, name) not in BY_COUNTS:
         assert told["verdict"] in ("leak shown", "possible leak", "not assessed")

@@ -357,14 +357,20 @@ def test_weights_of_trees_beside_them_are_read(tmp_path):
     assert not unknown(read_model(tmp_path / "model.json"))
 
 
-def test_rows_of_weight_are_not_called_so_many_people():
-    needs("xgboost")
-    from xgboost import XGBRegressor
-
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+def test_rows_of_weight_are_not_called_so_many_people(library):
+    needs(library)
     rng = np.random.default_rng(0)
     X, weight = rng.integers(0, 2, (33, 4)), rng.integers(1, 4, 33)
     y = X[:, 0] * 2 + X[:, 1] + rng.normal(size=33)
-    model = XGBRegressor(n_estimators=3, max_depth=3)
+    if library == "xgboost":
+        from xgboost import XGBRegressor as Model
+
+        model = Model(n_estimators=3, max_depth=3)
+    else:
+        from catboost import CatBoostRegressor as Model
+
+        model = Model(iterations=3, depth=2, verbose=False, allow_writing_files=False)
     release = to_release(model.fit(X, y, sample_weight=weight))
     assert release.n_rows == weight.sum()
     assert any("weighted rows" in note for note in release.notes)

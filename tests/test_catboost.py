@@ -209,16 +209,17 @@ def test_weights_of_classes_leave_rows_in_the_first_tree(more, seed):
 
 @pytest.mark.parametrize("kind", ["CatBoostClassifier", "CatBoostRegressor"])
 @pytest.mark.parametrize("seed", range(4))
-def test_whole_weights_are_not_taken_for_numbers_of_rows(kind, seed):
+def test_whole_weights_show_in_l2(kind, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 4, (int(rng.integers(30, 150)), 3)).astype(float)
     y = X[:, 0] + rng.normal(size=len(X))
     y = (y > 1.5).astype(int) if kind == "CatBoostClassifier" else y
     model = getattr(catboost, kind)(5, depth=3, verbose=0, allow_writing_files=False)
     assert to_release(model.fit(X, y)).n_rows == len(X)
-    weighted = to_release(model.fit(X, y, sample_weight=rng.integers(1, 4, len(X))))
-    assert "weights of rows or classes" in weighted.not_covered
-    assert weighted.n_rows is None
+    weights = rng.integers(1, 4, len(X))
+    weighted = to_release(model.fit(X, y, sample_weight=weights))
+    assert weighted.n_rows == weights.sum()
+    assert weighted.ensemble.fitting.l2 == pytest.approx(3 * weights.mean())
 
 
 def test_weights_of_rows_are_not_taken_for_weights_of_classes():

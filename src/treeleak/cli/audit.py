@@ -239,12 +239,9 @@ def _status(result: Audit, model: Path, clock: Clock) -> int:
         status = BAD_INPUT
     if result.ruling is not None and not result.ruling.passed and status in (AUDITED, NO_ANSWER):
         status = VIOLATED
-    if status == AUDITED and result.of == "leaves" and result.release is None:
+    if status == AUDITED and result.of == "leaves" and result.reconstruction is None:
         say(f"treeleak: {model}: {result.reason('reconstruction')}.")
         status = BAD_INPUT if result.verdict == OPEN else status
-    if status == AUDITED and result.verdict == OPEN and result.reconstruction is None:
-        say(f"treeleak: {model}: {result.reason('reconstruction')}.")
-        status = BAD_INPUT
     if status == AUDITED and result.not_looked_at is not None and result.verdict == OPEN:
         say(f"treeleak: {model}: {result.not_looked_at}.")
         status = BAD_INPUT

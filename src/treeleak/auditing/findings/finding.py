@@ -128,6 +128,8 @@ _MOST = 100.0
 """Factor over the time that was spent, beyond which nothing is foretold."""
 _LEFT = 0.5
 """Misfit at which every count is met."""
+_LITTLE = 0.1
+"""Share of the misfit below which it may vanish at once, as sums over drawn rows do."""
 
 
 def time_needed(trace: Sequence[Incumbent]) -> float | None:
@@ -136,8 +138,9 @@ def time_needed(trace: Sequence[Incumbent]) -> float | None:
     The misfit is taken to fall as a power of the time, fitted to the later half of the trace: a
     rough guess that is out by a factor of a few.
 
-    Returns None where too few steps show a pace, and infinity where the misfit hardly falls, or it
-    would take a hundred times as long.
+    Returns None where too few steps show a pace, or little of the misfit is left, of which a pace
+    tells nothing; and infinity where the misfit hardly falls, or it would take a hundred times as
+    long.
     """
     seconds = np.array([max(i.seconds, 1e-3) for i in trace])
     misfit = np.array([float(i.misfit) for i in trace])
@@ -145,10 +148,11 @@ def time_needed(trace: Sequence[Incumbent]) -> float | None:
     if late.sum() < _FEWEST_STEPS or np.ptp(np.log(seconds[late])) == 0:
         return None
     slope, _ = np.polyfit(np.log(seconds[late]), np.log(misfit[late]), 1)
+    never = None if misfit[-1] <= _LITTLE * misfit.max() else np.inf
     if slope > -_FLAT:
-        return np.inf
+        return never
     factor = (misfit[late][-1] / _LEFT) ** (-1 / slope)
-    return float(seconds[late][-1] * factor) if factor <= _MOST else np.inf
+    return float(seconds[late][-1] * factor) if factor <= _MOST else never
 
 
 def more_time_helps(rebuilt: Reconstruction) -> bool:

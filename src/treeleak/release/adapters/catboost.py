@@ -121,8 +121,8 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         first = trees[0]
         if first.weights is not None and first.values.shape[1] == len(bias) == 1:
             stated = first.weights, first.values[:, 0], fitting, float(rate), bias[0]
-            if rows_behind_weights(*stated) is not None:
-                quantity, not_covered, weights = WEIGHTS, WEIGHTED, None
+            if (rows := rows_behind_weights(*stated)) is not None:
+                fitting = replace(fitting, l2=fitting.l2 * float(first.weights.sum()) / rows)
     if quantity == WEIGHTS:
         sums = [tree.weights.sum() for tree in trees if tree.weights is not None]
         alike = len(sums) == len(trees) and np.allclose(sums, sums[0], rtol=_SAME_SUM)
