@@ -64,6 +64,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "XGBClassifier, subsample": ("xgboost", "XGBClassifier", _SUBSAMPLE),
     "XGBClassifier, tuned": ("xgboost", "XGBClassifier", _TUNED),
+    "XGBClassifier, subsample, file": ("xgboost", "XGBClassifier", _SUBSAMPLE),
+    "XGBClassifier, tuned, file": ("xgboost", "XGBClassifier", _TUNED),
     "LGBMClassifier, subsample": (
         "lightgbm", "LGBMClassifier", {**_SUBSAMPLE, "subsample_freq": 1},
     ),
@@ -158,15 +160,16 @@ def trained(
     own = X.iloc[: case.n_rows].reset_index(drop=True), y.iloc[: case.n_rows]
     # Some libraries take no names with brackets.
     model.fit(own[0].to_numpy(), own[1].to_numpy())
-    model = masked(model) if case.model.endswith(", masked") else model
+    if case.model.endswith((", masked", ", file")):
+        model = stored_alone(model, masked=case.model.endswith(", masked"))
     release = replace(to_release(model), feature_names=tuple(X.columns), ranges={}, borders={})
     return release, *own, X.iloc[case.n_rows :], y.iloc[case.n_rows :]
 
 
-def masked(model: Any) -> Any:
-    """What NVFlare would send of a model of XGBoost: every sum of hessians is 1."""
+def stored_alone(model: Any, *, masked: bool) -> Any:
+    """What XGBoost saves of a model: no settings; from NVFlare, every sum of hessians is 1."""
     file = json.loads(model.get_booster().save_raw("json"))
-    for tree in file["learner"]["gradient_booster"]["model"]["trees"]:
+    for tree in file["learner"]["gradient_booster"]["model"]["trees"] if masked else ():
         tree["sum_hessian"] = [1.0] * len(tree["sum_hessian"])
     return booster_from_bytes(json.dumps(file).encode())
 
