@@ -420,9 +420,12 @@ def test_what_is_proved_stays_so(rebuilt):
 def test_values_are_right_as_often_as_is_said(rebuilt):
     right, said = [], []
     for X, *_, found, _ in rebuilt:
-        right.append(((found.lower <= X) & (found.upper >= X)).to_numpy().mean())
-        said.append(found.confidence.to_numpy().mean())
-    assert abs(np.mean(right) - np.mean(said)) < 0.12
+        right += ((found.lower <= X) & (found.upper >= X)).to_numpy().ravel().tolist()
+        said += found.confidence.to_numpy().ravel().tolist()
+    # Of columns that are cut at many places, nothing is said.
+    known = ~np.isnan(said)
+    assert not known.all()
+    assert known.sum() < 30 or abs(np.mean(np.array(right)[known] - np.array(said)[known])) < 0.12
 
 
 @pytest.mark.slow

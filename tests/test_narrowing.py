@@ -102,7 +102,9 @@ def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):
     assert right.mean() > 0.7
     assert found.midpoints_met > 0.4
     # They were about as probable as that, and are not said to be more.
-    assert found.confidence.to_numpy().mean() < right.mean() + 0.05
+    sure = found.confidence.to_numpy()
+    known = ~np.isnan(sure)
+    assert not known.any() or sure[known].mean() < right[known].mean() + 0.05
 
 
 def whole_numbers():

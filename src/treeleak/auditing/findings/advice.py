@@ -146,6 +146,17 @@ _LARGER: Mapping[str, str] = {
 """How libraries call what the text of "leaves" calls as scikit-learn does."""
 
 
+_SEEDS: Mapping[str, str] = {
+    "xgboost": "Do not rely on drawing rows (subsample): treeleak repeats the draws. XGBoost takes "
+    "the seed 0 if you give none, and files without a seed disclose small ones. A large seed "
+    "(random_state) that you keep secret hides which rows each tree drew, not how many.",
+    "lightgbm": "Do not rely on drawing rows (bagging_fraction): treeleak repeats the draws. "
+    "Delete the parameters from the released file, which hold the seed (treeleak harden does), and "
+    "train with a large bagging_seed that you keep secret.",
+}
+"""What is said of seeds where each library draws in its own way."""
+
+
 def advise(found: AuditResults, verdict: Verdict) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
     inventory, counts, budget = found.inventory, found.counts, found.budget
@@ -193,6 +204,9 @@ def _text(key: str, found: AuditResults) -> str:
     if key == "leaves":
         named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))
         text = next((f"Grow larger leaves ({how})." for how in named), text)
+    if key == "seeds":
+        named = (how for of, how in _SEEDS.items() if release.origin.lower().startswith(of))
+        text = next(named, text)
     if key == "leaves" and found.isolation is not None and found.isolation.by_difference:
         text += DIFFERENCES
     if release.ensemble is not None:
