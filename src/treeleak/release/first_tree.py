@@ -26,9 +26,9 @@ _FEWEST = 4
 _LEAVES = 10
 """Leaves with rows of a class from which its weight follows: in one of a thousand tables, all their
 numbers of rows are even, and it would be taken for twice as much."""
-_MULTIPLES, _NEAR, _BY_CHANCE = 50, 0.02, 1e-6
-"""Rows that the leaf of the least sum may hold; how far sums may be from multiples of a weight; and
-how often as many may be as near by chance."""
+_MULTIPLES, _NEAR = 50, 0.02
+"""Rows that the leaf of the least sum may hold, and how far sums may be from multiples of a weight:
+by chance, all of ten leaves are as near in 50 * 0.04^10 of cases at most."""
 _NAMED = 2e-5
 """By which share weights that follow from sums may miss those that a rule gives."""
 
@@ -157,8 +157,7 @@ def with_common_weights(tree: Tree, fitting: Fitting, rate: float, start: float)
 def _common_measure(sums: FloatArray) -> float | None:
     """Find the greatest number of which all sums are multiples, about."""
     sums = sums[np.abs(sums) > _NEAR * np.abs(sums).max(initial=0.0) / _MULTIPLES]
-    by_chance = _MULTIPLES * (2 * _NEAR) ** len(sums)
-    if len(sums) < _LEAVES or sums.min() <= 0 or by_chance > _BY_CHANCE:
+    if len(sums) < _LEAVES or sums.min() <= 0:
         return None
     for k in range(1, _MULTIPLES + 1):
         weight = float(sums.min()) / k
