@@ -66,11 +66,8 @@ def node_hessians(
     ``s``: the step of each node, NaN where it is not known. ``rounded``: by how much steps and
     gains may be off by rounding.
     """
-    found, blur, gain = (
-        np.full(tree.n_nodes, np.nan),
-        np.zeros(tree.n_nodes),
-        tree.statistics.get(GAIN),
-    )
+    found, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
+    gain = tree.statistics.get(GAIN)
     if gain is None:
         return found, found
     derivable = ~tree.is_leaf & ~np.isnan(s)

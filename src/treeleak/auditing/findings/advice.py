@@ -202,11 +202,10 @@ def _text(key: str, found: AuditResults) -> str:
     if key == "counts" and was_hardened:
         text = HARDEN
     if key == "leaves":
-        named = (how for of, how in _LARGER.items() if release.origin.lower().startswith(of))
-        text = next((f"Grow larger leaves ({how})." for how in named), text)
+        how = _of_library(_LARGER, release.origin)
+        text = f"Grow larger leaves ({how})." if how else text
     if key == "seeds":
-        named = (how for of, how in _SEEDS.items() if release.origin.lower().startswith(of))
-        text = next(named, text)
+        text = _of_library(_SEEDS, release.origin) or text
     if key == "leaves" and found.isolation is not None and found.isolation.by_difference:
         text += DIFFERENCES
     if release.ensemble is not None:
@@ -214,6 +213,11 @@ def _text(key: str, found: AuditResults) -> str:
     if "RandomForestClassifier" not in release.origin or release.noise is not None:
         return text
     return text + (OF_HARDENING if text is HARDEN else str(SAVED.get(key, "")))
+
+
+def _of_library(texts: Mapping[str, str], origin: str) -> str | None:
+    """Choose what is said of models of one library."""
+    return next((text for of, text in texts.items() if origin.lower().startswith(of)), None)
 
 
 def _of_distinct(
