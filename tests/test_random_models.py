@@ -11,6 +11,7 @@ from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
 )
 from sklearn.tree import DecisionTreeRegressor
 
@@ -247,3 +248,20 @@ def test_what_was_once_proved_wrongly_is_not(seed, library):
     found = run(seed)
     assert found.end in ("feasible", "unique")
     assert not found.wrong
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HistGradientBoostingRegressor(early_stopping=True, min_samples_leaf=3),
+        GradientBoostingRegressor(n_iter_no_change=3),
+    ],
+    ids=["histogram", "gradient"],
+)
+def test_rows_held_back_from_the_trees_are_not_among_those_that_an_answer_is_about(model):
+    X = bits(21)
+    case = fitted(model, X, X.c0 + 2.0 * X.c1)
+    assert case.fitted == 18
+    found = treeleak.reconstruct(case.model, time_limit=5)
+    assert found.n_rows == 18
+    assert not faults(found, case)

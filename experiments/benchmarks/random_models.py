@@ -87,7 +87,7 @@ def faults(found: Reconstruction, case: Trained) -> list[str]:
         return [f"infeasible: {found.contradiction}"]
     if found.X is None or found.confidence is None or found.proved is None:
         return []
-    rows, n = _fitting(found, case), len(case.X)
+    rows, n = _fitting(found, case), case.fitted
     wrong = []
     if found.status == "unique" and found.n_rows != n:
         wrong.append(f"unique, of {found.n_rows} rows, not {n}")
@@ -100,7 +100,7 @@ def faults(found: Reconstruction, case: Trained) -> list[str]:
     }
     for name, (own, fits) in claims.items():
         if found.ordered:
-            missed = int((~fits[own, own]).sum()) if len(own) and max(own) < n else 0
+            missed = int((~fits[own, own]).sum()) if len(own) and max(own) < len(case.X) else 0
         else:
             pairs = maximum_bipartite_matching(csr_array(fits[own]), perm_type="column")
             missed = int((pairs < 0).sum())

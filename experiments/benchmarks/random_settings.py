@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,14 @@ class Trained:
     X: pd.DataFrame
     y: Any
     leaves: Callable[[pd.DataFrame], NDArray[Any]]
+
+    @property
+    def fitted(self) -> int:
+        """Rows that trees were fitted to: early stopping of scikit-learn holds the rest back."""
+        share = getattr(self.model, "validation_fraction", None)
+        rounds = getattr(self.model, "n_iter_no_change", None)
+        stops = getattr(self.model, "do_early_stopping_", rounds is not None)
+        return len(self.X) - (math.ceil(share * len(self.X)) if stops and share else 0)
 
 
 def column(rng: Rng, n: int) -> NDArray[np.float64]:
