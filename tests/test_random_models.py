@@ -19,6 +19,7 @@ import treeleak
 from experiments.benchmarks.random_models import faults, run
 from experiments.benchmarks.random_settings import Trained, trained
 from helpers.examples import seeds
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.core.errors import NotCovered
 from treeleak.reconstruction.rows import _once_each
 from treeleak.release import to_release
@@ -265,3 +266,21 @@ def test_rows_held_back_from_the_trees_are_not_among_those_that_an_answer_is_abo
     found = treeleak.reconstruct(case.model, time_limit=5)
     assert found.n_rows == 18
     assert not faults(found, case)
+
+
+@pytest.mark.parametrize("weights", [(1,), (1, 2, 3)])
+def test_rows_alone_in_their_place_are_named_whatever_the_weights_of_others(weights):
+    X = bits(60, columns=7, seed=3)
+    rng = np.random.default_rng(4)
+    y, weight = rng.integers(0, 2, 60), rng.choice(weights, 60)
+    model = xgboost.XGBClassifier(n_estimators=30, min_child_weight=0, n_jobs=1)
+    model.fit(X, y, sample_weight=weight)
+    schema = Schema([treeleak.Binary(c) for c in X])
+    result = treeleak.audit(to_release(model), schema=schema, time_limit=20)
+    assert result.verdict == "leak shown"
+    rebuilt, release = result.reconstruction, result.release
+    assert rebuilt.status == "feasible"
+    alone = rebuilt.X[proved_alone(rebuilt, release)]
+    assert len(alone) == result.alone > 0
+    leaves, true = release.leaves(alone), release.leaves(X)
+    assert ((leaves[:, None] == true[None]).all(axis=2).sum(axis=1) == 1).all()

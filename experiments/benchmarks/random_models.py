@@ -22,6 +22,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 import treeleak
 from experiments.benchmarks.frame import CONSOLE, Lost, floor, in_processes, options
 from experiments.benchmarks.random_settings import Trained, trained
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import TreeleakError
 from treeleak.reconstruction import Reconstruction
@@ -106,6 +107,13 @@ def faults(found: Reconstruction, case: Trained) -> list[str]:
             missed = int((pairs < 0).sum())
         if missed:
             wrong.append(f"{missed} of {len(own)} {name} are wrong ({found.status})")
+    if found.ordered or n < len(case.X):
+        return wrong  # There, rows are alone among those that were rebuilt.
+    alone = proved_alone(found, to_release(case.model))
+    # A row of no weight leaves no trace in a model, and takes from nobody that they are alone.
+    there = np.ones(n, dtype=bool) if case.weights is None else np.asarray(case.weights) > 0
+    if together := int((rows.whole[alone][:, there].sum(axis=1) > 1).sum()):
+        wrong.append(f"{together} of {alone.sum()} rows called alone are not ({found.status})")
     return wrong
 
 

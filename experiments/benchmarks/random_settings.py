@@ -23,6 +23,7 @@ class Trained:
     X: pd.DataFrame
     y: Any
     leaves: Callable[[pd.DataFrame], NDArray[Any]]
+    weights: NDArray[Any] | None = None
 
     @property
     def fitted(self) -> int:
@@ -339,7 +340,7 @@ def trained(seed: int, weighted: bool = True) -> Trained:
         except Exception:
             y = positive
             model = boosted(rng, X, y, w, classes, library)
-        return Trained(_named(model, w), model, X, y, _leaves(model, library))
+        return Trained(_named(model, w), model, X, y, _leaves(model, library), w)
     model = sklearn_model(rng, X.shape[1], classes)
     takes_missing = not getattr(model, "monotonic_cst", None) and rng.random() < 0.25
     gaps = X.mask(rng.random(X.shape) < 0.15)
@@ -357,7 +358,7 @@ def trained(seed: int, weighted: bool = True) -> Trained:
         if getattr(model, "warm_start", False) and rng.random() < 0.7:
             more = "max_iter" if hasattr(model, "max_iter") else "n_estimators"
             model.set_params(**{more: getattr(model, more) + 3}).fit(rows, outcomes, **given)
-        return Trained(_named(model, w), model, rows, outcomes, _leaves(model, library))
+        return Trained(_named(model, w), model, rows, outcomes, _leaves(model, library), w)
     raise why
 
 

@@ -411,6 +411,12 @@ FOLLOWED = MessageTemplate(
     "The attack followed {rows:people} rows with their classes through all {trees:number} trees. "
     "The sums of every node fit these rows to the last digits.{expects:message} {compare:message}",
 )
+SUMS_MET = MessageTemplate(
+    "rows_meet_sums",
+    "The attack found {rows:people} rows with their classes that meet the sums of every node of "
+    "every tree to the last digits. It is sure of {sure:share} of them, with 90% or more in every "
+    "value that a tree tests, but proves none to be unique. {compare:message}",
+)
 FEASIBLE_OPEN = MessageTemplate(
     "rows_fit_unproved",
     "The attack found {rows:people} rows that fit every count. It could not prove that no others "

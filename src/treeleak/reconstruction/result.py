@@ -206,6 +206,12 @@ class Reconstruction:
         return self.row_count is not None and self.evidence.startswith("hidden")
 
     @property
+    def meets_sums(self) -> bool:
+        """Whether the rows, with their classes, meet the sums of the loss in all nodes."""
+        summed = self.evidence.startswith(("sums of the loss", "known draws, sums of the loss"))
+        return summed and self.status in ("unique", "feasible")
+
+    @property
     def between_datasets(self) -> bool:
         """Whether the rows lie between datasets that meet all counts: `most_likely` meets all."""
         return self.status == "likely" and self.evidence in _MET_BY_SEVERAL

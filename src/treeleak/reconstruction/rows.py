@@ -149,8 +149,12 @@ def _checked(
     if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
         whole, copies = _once_each(whole, release, np.asarray(known.known.all(axis=1)))
         if copies:
+            numbers = out.numbers
+            if out.status == "unique":
+                numbers = {**numbers, "unique_but_for_weights": copies}
             status = "feasible" if out.status == "unique" else out.status
-            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
+            notes = (*out.notes, COPIES(copies=copies))
+            out = replace(out, status=status, notes=notes, numbers=numbers)
     return out, whole
 
 

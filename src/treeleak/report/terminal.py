@@ -185,6 +185,7 @@ def _reconstruction(audit: Audit, document: Doc) -> Iterator[RenderableType]:
         if rebuilt.misfit:
             figures_shown.append((f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"))
         yield figures(figures_shown)
+    yield from _reasons(document, "reconstruction")
     if m is not None:
         yield Text()
         yield _measurement(document, rebuilt)

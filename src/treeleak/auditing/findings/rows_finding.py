@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", Measurement, Compared)
 _MEASURED_FIX = ("counts", "leaves", "noise")
+MOSTLY = 0.5
+"""Share of the rows of which an attack must be sure, where nothing was compared."""
 
 
 def of_rows(
@@ -59,7 +61,8 @@ def of_rows(
     Possible leak if they are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population; and if they are no nearer, but leaves hold single
     people, and thresholds do not lie halfway between the values of these rows, as they do in the
-    training rows: then other rows exist that say more.
+    training rows: then other rows exist that say more. So are rows that meet the sums of all nodes
+    of all trees, if the attack is sure of most of them, and they were not compared.
 
     Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
     if they do not (time ran out, or the counts contradict each other), or if there are no training
@@ -84,7 +87,7 @@ def of_rows(
     targets = _of_targets(rebuilt)
     if audit.measurement is not None:
         found.append(_compared(rebuilt, audit.measurement, outside))
-    found = found or [_alone(rebuilt, audit.proofs_hold, audit.rows_provided)]
+    found = found or [_alone(audit, rebuilt)]
     single = audit.counts is not None and audit.counts.total["single"]
     met = rebuilt.midpoints_met
     if single and met is not None and met < 1.0:
@@ -314,11 +317,11 @@ def of_variant(what: str, m: Measurement, rebuilt: Reconstruction) -> Finding:
 # -------------------------------------------------------------------------- without comparison
 
 
-def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_provided: bool) -> Finding:
+def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
     """Say what follows where nothing is proved, and nothing was compared."""
-    compare = wording.NOT_COMPARED() if rows_provided else wording.COMPARE()
+    compare = wording.NOT_COMPARED() if audit.rows_provided else wording.COMPARE()
     n = rebuilt.n_rows
-    if not proofs_hold:
+    if not audit.proofs_hold:
         return _finding(OPEN, wording.NOTHING_PROVED())
     if rebuilt.status == "unknown":
         return _finding(OPEN, *_out_of_time(rebuilt), fix=_time(rebuilt))
@@ -330,6 +333,11 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool, rows_provided: bool) -> F
         expects = _expects(rebuilt)
         text = wording.FOLLOWED(rows=n, trees=trees, expects=expects, compare=compare)
         return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
+    if rebuilt.meets_sums and audit.exposure is not None:
+        recovered = audit.exposure.recovered
+        if (sure := recovered.proved + recovered.probable) >= MOSTLY:
+            text = wording.SUMS_MET(rows=n, sure=FigureWithSupport(sure, n), compare=compare)
+            return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
         return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n, compare=compare))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())

@@ -57,11 +57,13 @@ HIDDEN = "…"
 
 _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
-    "diffprivlib": "diffprivlib", "WEKA": "WEKA", "xgboost": "xgboost", "lightgbm": "lightgbm",
-    "catboost": "catboost", "imblearn": "imbalanced-learn",
+    "diffprivlib": "diffprivlib", "WEKA": "WEKA", "imblearn": "imbalanced-learn",
+    **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
-_ORIGIN = re.compile(r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?:, (\w+))?", re.ASCII)
+_ORIGIN = re.compile(
+    r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?: \(format \w{1,8}\))?(?:, (\w+))?", re.ASCII
+)
 
 _TEXT = """
 AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer
