@@ -112,7 +112,7 @@ def faults(found: Reconstruction, case: Trained) -> list[str]:
     alone = proved_alone(found, to_release(case.model))
     # A row of no weight leaves no trace in a model, and takes from nobody that they are alone.
     there = np.ones(n, dtype=bool) if case.weights is None else np.asarray(case.weights) > 0
-    if together := int((rows.whole[alone][:, there].sum(axis=1) > 1).sum()):
+    if together := int((rows.place[alone][:, there].sum(axis=1) > 1).sum()):
         wrong.append(f"{together} of {alone.sum()} rows called alone are not ({found.status})")
     return wrong
 
@@ -127,6 +127,8 @@ class _Fitting:
     """The same, in the values alone that are proved."""
     claims: BoolArray
     """Shape (n_rows,). Whether any of its values are."""
+    place: BoolArray
+    """The same as the first, whatever the schema allows."""
 
 
 def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
@@ -160,6 +162,7 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
         values &= fits | ~sure[:, None]
     leaves, true_leaves = (case.leaves(X[list(case.X.columns)]) for X in (found.X, case.X))
     whole = (leaves[:, None] == true_leaves[None]).all(axis=2)
+    place = whole.copy()
     # A row with values that no row of the schema has is in none of its cells: values alone count.
     whole[:, beyond] = values[:, beyond]
     if found.y is not None and found.label_confidence is not None:
@@ -169,7 +172,8 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
         claims |= sure
         if found.labelled:
             whole &= fits
-    return _Fitting(whole, values, claims)
+            place &= fits
+    return _Fitting(whole, values, claims, place)
 
 
 def _same_labels(said: Any, true: Any) -> BoolArray:

@@ -19,7 +19,7 @@ from treeleak.release.tree import Tree
 _SHARP = 1e-4
 """Least difference between the steps of two children, as a share of them: nearer ones say too
 little."""
-_ROUNDED = {"float64": 4e-15, "float32": 5e-7}
+ROUNDED = {"float64": 4e-15, "float32": 5e-7}
 """By how much numbers may be off by rounding, as a share of the largest that they come from, by the
 precision in which the file holds steps and gains."""
 _ADDED = 1e-15
@@ -40,7 +40,7 @@ def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[Floa
     for tree in release.trees:
         stop = start + len(tree.leaves)
         if np.isnan(hessian[start]):
-            derived, blur = _derived(tree, rate, l2, _ROUNDED[precision])
+            derived, blur = _derived(tree, rate, l2, ROUNDED[precision])
             hessian[start:stop], off[start:stop] = derived[tree.leaves], blur[tree.leaves]
         start = stop
     return hessian, off
@@ -59,7 +59,7 @@ def _derived(tree: Tree, rate: float, l2: float, rounded: float) -> tuple[FloatA
 
 
 def node_hessians(
-    tree: Tree, s: FloatArray, l2: float = 0.0, rounded: float = _ROUNDED["float64"]
+    tree: Tree, s: FloatArray, l2: float = 0.0, rounded: float = ROUNDED["float64"]
 ) -> tuple[FloatArray, FloatArray]:
     """Derive the sums of all nodes whose parent's step is known, and the shares they may be off.
 

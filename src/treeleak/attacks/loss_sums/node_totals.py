@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.derived_hessians import node_hessians
+from treeleak.evidence.derived_hessians import ROUNDED, node_hessians
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, ROWS, STEP, VALUE
 from treeleak.release.tree import Tree
@@ -29,6 +29,8 @@ _ALL_OF_CLASS = 4.5e-8
 """By how much sums may be off for each row, as p - 1 is rounded in another way than p."""
 _BLURRED, _BLURRED_ROOT = 1e-7, 1e-4
 """Share of itself from which on a sum that was derived says too little; and below the root."""
+_BLURRED_SINGLE, _SINGLE = 1e-4, 2.0**-23
+"""The first where steps and gains are of single precision, and the unit of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +83,15 @@ def node_totals(
         if fitting.margins == "float64":
             # Of inner nodes, such files give a few digits only.
             H[~leaf] = np.nan
-    elif l2.any():
+    elif np.ptp(l2):
         H, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
     else:
-        H, blur = node_hessians(tree, step)
-        H = np.where(blur < _BLURRED, H, np.nan)
-        if root is not None:
+        single = fitting.derivatives == "float32"
+        H, blur = node_hessians(tree, step, float(l2[0]), ROUNDED[fitting.derivatives])
+        H = np.where(blur < (_BLURRED_SINGLE if single else _BLURRED), H, np.nan)
+        if root is not None and single:
+            _from_above(tree, step, float(l2[0]), root, n_rows, H, blur)
+        elif root is not None and not l2.any():
             _below_root(tree, step, root, n_rows, H, blur)
     if root is not None:
         H[0] = root.second
@@ -94,7 +99,7 @@ def node_totals(
     exact = fitting.margins == "float64" or first
     off = (share + blur) * (np.abs(H) + l2) + beside
     if not exact:
-        off = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED
+        off = _HALF * np.spacing(np.abs(H).astype(np.float32)) + _ADDED + blur * np.abs(H)
     if root is not None:
         off[0] += root.off_second
     H, off = _completed(tree, H, off)
@@ -110,6 +115,34 @@ def node_totals(
         G[0], off_first[0] = root.first, _ALL_OF_CLASS * n_rows + root.off_first
     G, off_first = _completed(tree, G, off_first)
     return NodeTotals(n, H, G, off, off_first, step, -step * l2, off_step)
+
+
+def _from_above(
+    tree: Tree, step: FloatArray, l2: float, root: Root, n_rows: int, H: FloatArray, blur: FloatArray
+) -> None:
+    """Derive what children have from their parents, in place, where gains say it less exactly.
+
+    Steps of single precision are as exact as gains are, and gains are small differences.
+    s_L (H_L + l2) + s_R (H_R + l2) = -G = s (H + l2), H_L + H_R = H; G follows from the predictions
+    at the root.
+    """
+    H[0], blur[0] = root.second, root.off_second / root.second
+    for v in np.flatnonzero(~tree.is_leaf).tolist():  # parents stand first
+        left, right = int(tree.left[v]), int(tree.right[v])
+        a, b = step[left], step[right]
+        if not abs(a - b) > _SHARP * max(abs(a), abs(b)) or np.isnan(H[v]):
+            continue
+        whole, off = H[v] + l2, blur[v] * H[v]
+        first = -root.first if v == 0 else step[v] * whole
+        size = (abs(first) + max(abs(a), abs(b)) * whole) * _HALF * _SINGLE
+        size += root.off_first + abs(b) * off if v == 0 else abs(step[v] - b) * off
+        # What rows of two classes add to the root's sum is rounded in two ways.
+        size += _ALL_OF_CLASS * n_rows * (v == 0)
+        in_left = (first - b * H[v] - l2 * (a + b)) / (a - b)
+        for child, h in ((left, in_left), (right, H[v] - in_left)):
+            share = (size / abs(a - b) + _ADDED) / h
+            if 0 < share < (_BLURRED_SINGLE if np.isnan(H[child]) else blur[child]):
+                H[child], blur[child] = h, share
 
 
 def _below_root(
