@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import treeleak
+from experiments.boosted_models import stored_alone
 from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
 from treeleak.attacks.loss_sums.layers import Bounds, met
 from treeleak.attacks.loss_sums.node_search import ByNodes
@@ -42,12 +43,14 @@ def trained(X, y, **options):
     return xgboost.XGBClassifier(**{"n_estimators": 25, "n_jobs": 1, **options}).fit(X, y)
 
 
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("method", ["hist", "exact", "approx"])
 @pytest.mark.parametrize("l2", [1.0, 0.0, 3.5])
-def test_nodes_sum_up_what_their_rows_count(method, l2):
+def test_nodes_sum_up_what_their_rows_count(method, l2, masked):
     X, y = some_table(1, 150)
     options = {"max_depth": 4, "learning_rate": 0.2} if l2 == 0 else {}
     model = trained(X, y, tree_method=method, reg_lambda=l2, **options)
+    model = stored_alone(model, masked=True) if masked else model
     geometry = Geometry.of(to_release(model), schema_of(X))
     search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
     assert search._ones == y.sum()
@@ -69,7 +72,7 @@ def test_nodes_sum_up_what_their_rows_count(method, l2):
             # Of the root, the sum does not come from the file, and classes are not known.
             assert missed[0] <= 2
             sharp += (off < 1e-3).mean()
-    # They say so to many digits: else any rows would meet them.
+    # They say so to many digits, also without sums of hessians: else any rows would meet them.
     assert sharp > 0.9 * 2 * len(geometry.release.trees)
 
 
@@ -81,9 +84,11 @@ def paths(model, X, y):
 
 
 @pytest.mark.parametrize(("seed", "depth"), [pytest.param(0, 6, marks=pytest.mark.slow), (3, 4)])
-def test_all_rows_are_followed_through_all_trees_with_their_classes(seed, depth):
+@pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_all_rows_are_followed_through_all_trees_with_their_classes(seed, depth, masked):
     X, y = some_table(seed)
     model = trained(X, y, max_depth=depth)
+    model = stored_alone(model, masked=True) if masked else model
     found = treeleak.reconstruct(model, schema_of(X), "none", 60)
     assert found.cells.startswith("generated")
     assert found.numbers["trees_settled"] == 25

@@ -118,7 +118,13 @@ def node_totals(
 
 
 def _from_above(
-    tree: Tree, step: FloatArray, l2: float, root: Root, n_rows: int, H: FloatArray, blur: FloatArray
+    tree: Tree,
+    step: FloatArray,
+    l2: float,
+    root: Root,
+    n_rows: int,
+    H: FloatArray,
+    blur: FloatArray,
 ) -> None:
     """Derive what children have from their parents, in place, where gains say it less exactly.
 
