@@ -74,6 +74,11 @@ MEMBERS_ONLY = static_message(
     "The verdict rests on this alone: what the rebuilt rows tell was not assessed.",
     "members_only",
 )
+MEMBERS_AND_ROWS = static_message(
+    "The attack on the rows settled nothing: what it rebuilt is not clearly nearer to the training "
+    "rows than a baseline.",
+    "members_and_rows",
+)
 MEMBERS_AT_FULL_SIZE = MessageTemplate(
     "members_at_full_size",
     "For all rows, the figures of smaller models lead to {low:share} or more.",

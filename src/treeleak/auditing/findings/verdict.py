@@ -79,7 +79,9 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         ]
     if found.shadows is not None and found.mismatch is None:
         rows_open = not any(f.part == "reconstruction" and f.verdict == NO_LEAK for f in findings)
-        findings.append(_of_shadows(found.shadows, rows_open))
+        compared = found.measurement is not None and found.measurement.guess_mean is not None
+        rest = wording.MEMBERS_AND_ROWS if compared else wording.MEMBERS_ONLY
+        findings.append(_of_shadows(found.shadows, rest if rows_open else None))
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
     return (*findings, *_of_parts(found))
@@ -226,10 +228,10 @@ def _of_isolation(isolation: Isolation | None) -> list[Finding]:
     return [Finding("counts", None, tuple(messages), fix=("leaves",))]
 
 
-def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
+def _of_shadows(shadows: Shadows, rows_open: Message | None) -> Finding:
     """Say whether models trained like this one tell who was among their rows.
 
-    ``rows_open``: whether the attack on the rows themselves came to no answer.
+    ``rows_open``: said of an attack on the rows themselves that came to no answer.
     """
     largest = shadows.direct or shadows.sizes[-1]
     area = largest.auc
@@ -249,8 +251,8 @@ def _of_shadows(shadows: Shadows, rows_open: bool) -> Finding:
     rule = wording.MEMBERS_RULES[verdict](least=MATERIAL)
     if verdict != NO_LEAK:
         return Finding("membership", verdict, tuple(messages), rule, ("leaves", "fewer"))
-    if rows_open:
-        messages.append(wording.MEMBERS_ONLY)
+    if rows_open is not None:
+        messages.append(rows_open)
     return Finding("membership", verdict, tuple(messages), rule)
 
 
