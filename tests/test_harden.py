@@ -24,7 +24,10 @@ from sklearn.ensemble import (
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
+    VotingClassifier,
 )
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -81,8 +84,16 @@ KINDS = {
     "histogram": HistGradientBoostingClassifier(max_iter=3, random_state=FOREST_SEED),
     "regression": RandomForestRegressor(**FEW),
     "isolation": IsolationForest(**FEW),
+    "voting": VotingClassifier(
+        [("a", RandomForestClassifier(**FEW)), ("b", GradientBoostingClassifier(**FEW))],
+        voting="soft",
+    ),
+    "stacking": StackingClassifier(
+        [("a", ExtraTreesClassifier(**FEW)), ("b", DecisionTreeClassifier(random_state=1))], cv=2
+    ),
 }
-AVERAGED = [k for k in KINDS if k not in {"calibrated", "ada", "boosted", "histogram", "isolation"}]
+OTHERS = {"calibrated", "ada", "boosted", "histogram", "isolation", "voting", "stacking"}
+AVERAGED = [k for k in KINDS if k not in OTHERS]
 
 
 def load(path):
@@ -203,6 +214,8 @@ def read_everything(model):
         model = model.best_estimator_
     if hasattr(model, "calibrated_classifiers_"):
         return [s for c in model.calibrated_classifiers_ for s in read_everything(c.estimator)]
+    if isinstance(model, (VotingClassifier, StackingClassifier)):
+        return [s for inner in model.estimators_ for s in read_everything(inner)]
     if isinstance(model, HistGradientBoostingClassifier):
         return [int(model._random_seed)]
     trees = np.ravel(getattr(model, "estimators_", []))
@@ -236,6 +249,33 @@ def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
             inner = tree.nodes["left_child"] != -1
             assert not tree.values[inner].any()
             assert tree.values[~inner].any(axis=(1, 2)).any()
+
+
+@pytest.mark.parametrize("name", ["voting", "stacking", "calibrated"])
+def test_models_that_answer_together_are_hardened_together(saved, tmp_path, name):
+    out = tmp_path / "out.skops"
+    result = treeleak.harden(saved / f"{name}.skops", out, time_limit=10)
+    assert result.answers.largest_change == 0
+    np.testing.assert_array_equal(load(saved / f"{name}.skops").predict(X), load(out).predict(X))
+    trees = []
+    Archive.read(out).with_trees(lambda tree: trees.append(tree) or tree)
+    assert not any(tree.nodes["n_node_samples"].any() for tree in trees)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        make_pipeline(SelectFromModel(RandomForestClassifier(**FEW)), DecisionTreeClassifier()),
+        HistGradientBoostingClassifier(max_iter=2),
+    ],
+    ids=["a choice of columns", "trees that are not compared"],
+)
+def test_a_vote_that_asks_for_more_than_predictions_is_refused(tmp_path, inside):
+    model = VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", inside)]).fit(X, Y)
+    skops.io.dump(model, tmp_path / "model.skops")
+    with pytest.raises(BadInput, match="beside the one that answers"):
+        treeleak.harden(tmp_path / "model.skops", tmp_path / "out.skops", time_limit=5)
+    assert not (tmp_path / "out.skops").exists()
 
 
 def test_an_isolation_forest_keeps_the_counts_that_it_scores_by(saved, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.record import Serialisable
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
@@ -62,6 +63,18 @@ def averages(model: StoredObject) -> bool:
     """Whether a model's answer is the mean of what the leaves of its trees say."""
     inner = main_model(model)
     return inner.type.startswith("sklearn.") and inner.name.startswith(_AVERAGING)
+
+
+def only_predict(container: StoredObject, others: Sequence[OtherModel]) -> bool:
+    """Whether a container asks its models for predictions alone, by trees that can be compared.
+
+    ``others``: models in it beside the one that is attacked.
+    """
+    if any(other.release is None or other.name.startswith(_HISTOGRAM) for other in others):
+        return False
+    inside = list(_inside(container))
+    of_library = all(v.type.startswith(("sklearn.", "numpy.", "scipy.")) for v in inside)
+    return of_library and all(v.name != "SelectFromModel" for v in inside)
 
 
 def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str) -> Answers:
@@ -223,14 +236,22 @@ def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, IntArray | None]
             columns = np.asarray(of_columns[k], dtype=np.int64) if k < len(of_columns) else None
             yield tree, columns
         return
-    # How often parts refer to each other is bounded where the file is read.
+    for value in _inside(model):
+        if isinstance(value.get("tree_"), StoredObject):
+            yield value, None
+
+
+def _inside(model: StoredObject) -> Iterator[StoredObject]:
+    """A model and all objects in it, each once, in the order of the file."""
     stack: list[Any] = [model]
+    seen: set[int] = set()
     while stack:
         value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, StoredObject):
-            if isinstance(value.get("tree_"), StoredObject):
-                yield value, None
-                continue
+            yield value
             value = value.state
         if isinstance(value, Mapping):
             stack += reversed(list(value.values()))

@@ -23,15 +23,25 @@ from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeU
 from treeleak.core.output import write_file
 from treeleak.core.signals import private_folder
 from treeleak.core.text import listed
-from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
+from treeleak.hardening.answers import (
+    Answers,
+    averages,
+    compare,
+    n_columns_of,
+    only_predict,
+    random_rows,
+)
 from treeleak.hardening.files.document import Step
 from treeleak.hardening.formats import Content, format_of
 from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
 from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
+from treeleak.release.adapters.sklearn.attributes import main_model
+from treeleak.release.adapters.sklearn.containers import CONTAINERS
 from treeleak.release.pipeline.through import TRANSFORM
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.registry import no_model
+from treeleak.release.sampling import Joined
 from treeleak.schema import Schema
 from treeleak.verification.columns import in_model_columns
 
@@ -175,12 +185,18 @@ def harden(
 
 
 def _check_alone(source: Path, place: Path, step: Step | None) -> None:
-    """Refuse a file that keeps fitted models beside the one that answers.
+    """Refuse a file with fitted models beside the one that answers, unless all answer together.
 
-    A step that chooses columns computes its choice from what hardening takes away.
+    A step that chooses columns computes its choice from what hardening takes away. Those of a vote,
+    a stack or a chain only predict, and :func:`~treeleak.hardening.answers.compare` looks at all of
+    their trees.
     """
     stored, release = _read_again(source, place, step)
-    if release is not None and (others := other_models(stored, release)):
+    if release is None or not (others := other_models(stored, release)):
+        return
+    answering = main_model(stored)
+    inside = other_models(answering, release) if answering.name in CONTAINERS else ()
+    if len(inside) < len(others) or not only_predict(answering, inside):
         places = listed([f"{other.place} ({other.name})" for other in others], 3)
         raise BadInput(
             f"{source}: holds fitted models beside the one that answers: {places}. Predictions may "
@@ -215,7 +231,9 @@ def _attacked(
         start = clock.seconds
         _, now = _read_again(source, place, step)
         to_read = clock.seconds - start
-        document = None if now is None else release_to_dict(now)
+        # Trees of several row sets have no place in a release file: each state is attacked.
+        joined = now is None or isinstance(now.sampling, Joined)
+        document = None if now is None or joined else release_to_dict(now)
         # The last state is audited in any case: the inventory tells what is left.
         last = all(later is content for later in contents[k:])
         new = leak is None or last or document is None or document != seen
