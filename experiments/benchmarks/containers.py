@@ -196,17 +196,21 @@ def attempt(name: str, seed: int, limit: float) -> dict[str, Any]:
 
 
 def wrong_proofs(rebuilt: Reconstruction, X: pd.DataFrame) -> int:
-    """Count rows that are proved in their place and are others, on columns of both tables."""
-    if not rebuilt.ordered or rebuilt.lower is None or rebuilt.proved is None:
+    """Count rows that are proved in their place and are others, in what is certain of them.
+
+    On columns of both tables: of a value with less confidence, only the likeliest interval is given.
+    """
+    if not rebuilt.ordered or rebuilt.lower is None or rebuilt.confidence is None:
         return 0
     columns = [c for c in rebuilt.X if c in X]
     if len(rebuilt.X) != len(X):
         return 0
     true, low, high = (frame[columns] for frame in (X, rebuilt.lower, rebuilt.upper))
-    differs = ((true < low) | (true > high)).any(axis=1).to_numpy()
+    certain = rebuilt.confidence[columns] == 1
+    differs = (((true < low) | (true > high)) & certain).any(axis=1).to_numpy()
     # What an imputer put in a gap is no value of the table.
     gaps = X[columns].isna().any(axis=1).to_numpy()
-    return int((differs & ~gaps & rebuilt.proved.to_numpy()).sum())
+    return int((differs & ~gaps).sum())
 
 
 def main(args: Sequence[str]) -> int:
