@@ -198,7 +198,7 @@ def attempt(name: str, seed: int, limit: float) -> dict[str, Any]:
 def wrong_proofs(rebuilt: Reconstruction, X: pd.DataFrame) -> int:
     """Count rows that are proved in their place and are others, in what is certain of them.
 
-    On columns of both tables: of a value with less confidence, only the likeliest interval is given.
+    On columns of both tables. Of other values, only the likeliest interval is given.
     """
     if not rebuilt.ordered or rebuilt.lower is None or rebuilt.confidence is None:
         return 0
