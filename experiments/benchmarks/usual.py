@@ -102,11 +102,14 @@ BOOSTED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def table(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.Series[Any]]:
-    """Draw rows of a raw table; of one that has none, of its columns of 0 and 1."""
+    """Draw rows of a raw table; of one that has none, of its columns of 0 and 1.
+
+    More rows than there are come with repetitions: they show how an audit grows.
+    """
     data = getattr(treeleak.datasets, f"load_{name}")()
     X = (data.X if data.raw is None else data.raw).reset_index(drop=True)
     y = pd.Series(data.y).reset_index(drop=True)
-    rows = X.sample(min(n, len(X)), random_state=seed).index
+    rows = X.sample(n, replace=n > len(X), random_state=seed).index
     return X.loc[rows].reset_index(drop=True), y.loc[rows].reset_index(drop=True)
 
 
