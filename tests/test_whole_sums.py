@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from treeleak.attacks.loss_sums import meet_in_the_middle as module
 from treeleak.attacks.loss_sums.layers import _shared_out, work
 from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle
+from treeleak.attacks.loss_sums.sum_kernels import meet
 
 SEEDS = st.integers(0, 10**6)
 
@@ -206,3 +207,40 @@ def test_of_too_many_choices_the_likeliest_are_looked_at(n):
     assert meet_in_the_middle(items, sums, 100) is None
     blurred = Sums(n, sums.second, sums.first, 0.1, 0.1)
     assert meet_in_the_middle(items, blurred, 80_000) is None
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "where", ["second", "first", "off_second", "off_first", "item", "item's first"]
+)
+def test_sums_that_are_not_known_choose_nothing(where, number):
+    """A place in an array that followed from no number once ended the process."""
+    items = of_equal_rows(np.array([9, 9, 9]), np.full(3, 0.25), np.full(3, 0.5))
+    sums = Sums(None, 2.0, 0.0, 1e-9, 1e-9)
+    if where.startswith("item"):
+        name = "first" if where.endswith("first") else "second"
+        items = replace(items, **{name: np.append(getattr(items, name)[:-1], number)})
+    else:
+        sums = replace(sums, **{where: number})
+    assert meet_in_the_middle(items, sums, 10**6) is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", range(3))
+def test_pairs_of_numbers_that_are_none_are_not_looked_for(bad, where):
+    key, wanted, out = np.arange(4.0), np.array([2.0, 3.0]), np.empty((8, 2), dtype=np.int64)
+    off = 0.5
+    if where == 0:
+        key[-1] = bad
+    elif where == 1:
+        wanted[1] = bad
+    else:
+        off = bad
+    n = meet(key, np.zeros(4), wanted, np.zeros(2), off, 1e-9, 0.0, out)
+    assert n == (1 if where == 1 else -1)
+
+
+def test_equal_keys_that_are_exact_are_all_found():
+    out = np.empty((8, 2), dtype=np.int64)
+    n = meet(np.ones(3), np.zeros(3), np.array([1.0, 2.0]), np.zeros(2), 0.0, 1e-9, 0.0, out)
+    assert out[:n].tolist() == [[0, 0], [1, 0], [2, 0]]

@@ -154,10 +154,13 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     -------
     int array, shape (n_solutions, n_items), or None if there are more choices.
         The way of each item. All solutions; or where there are too many choices, and by chance
-        hardly one would meet the sums, the one that was found.
+        hardly one would meet the sums, the one that was found. None, too, where a sum is not known.
     """
     if not holds(items, sums):
         return np.zeros((0, len(items)), dtype=np.int64)
+    known = sums.second, sums.first, sums.off_second, sums.off_first, sums.off_one
+    if not all(np.isfinite(x).all() for x in (*known, items.second, items.first)):
+        return None
     turned, n, integral, way = turned_sums(items, sums)
     by_chance = _by_chance(integral, n, turned)
     if by_chance > _MOST_CHANCE:

@@ -90,13 +90,17 @@ def meet(
 ) -> int:  # fmt: skip
     """Find pairs of which the keys are alike, and the first sums but for whole numbers.
 
-    ``key`` is sorted. Returns how many pairs there are in ``out``, shape (n, 2); -1 if more.
+    ``key`` is sorted. Returns how many pairs there are in ``out``, shape (n, 2); -1 if more, or if
+    numbers are not finite: no place in an array follows from these.
     """
     # Where the keys of each of many intervals of the same width begin.
     n = len(key)
     if not n:
         return 0
-    scale = n / (key[-1] - key[0] + off)
+    width = key[-1] - key[0] + off
+    if not (np.isfinite(width) and width >= 0 and off >= 0):
+        return -1
+    scale = n / width if width > 0 else 0.0
     start = np.zeros(n + 2, dtype=np.int32)
     for x in key:
         start[int((x - key[0]) * scale) + 1] += 1
@@ -105,7 +109,7 @@ def meet(
     end = 0
     for j in range(len(wanted)):
         least = wanted[j] - off
-        if least > key[-1] or wanted[j] + off < key[0]:
+        if not (least <= key[-1] and wanted[j] + off >= key[0]):
             continue
         at = int(max(least - key[0], 0.0) * scale)
         low, high = start[at], start[at + 1]
