@@ -24,11 +24,17 @@ from treeleak.schema import Numeric, Ordinal, Schema
 
 NEAR = 0.319
 """Standard deviations by which a number may be off in TimberStrike's measure."""
-MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
+DEFAULTS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
     {
         "HistGB": ("sklearn.ensemble", "HistGradientBoostingClassifier", {"random_state": 0}),
         "XGB": ("xgboost", "XGBClassifier", {"n_jobs": 1}),
         "LGBM": ("lightgbm", "LGBMClassifier", {"n_jobs": 1, "verbose": -1}),
+    }
+)
+"""By name: module, class, and parameters that change no rows."""
+MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        **DEFAULTS,
         "XGB, masked": ("xgboost", "XGBClassifier", {"n_jobs": 1}),
         "XGB, subsample": ("xgboost", "XGBClassifier", {"n_jobs": 1, "subsample": 0.8}),
         "LGBM, subsample": (
@@ -38,8 +44,8 @@ MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = MappingProxyType(
         ),
     }
 )
-"""By name: module, class, and parameters. "masked" stands for what NVFlare leaves of a file: every
-sum of hessians reads 1."""
+"""These and others. "masked" stands for what NVFlare leaves of a file: every sum of hessians reads
+1."""
 FIGURES = (
     "near", "shuffled", "others", "exact", "other_exact", "ceiling", "between", "other_between",
     "rows", "sure", "held", "ninety", "n_ninety", "expected", "error", "labels", "misfit",

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.attempt import Case, is_there, say_missing
 from experiments.benchmarks.known_raw_tables import TABLES
-from experiments.raw_boosted_models import MODELS, run
+from experiments.raw_boosted_models import DEFAULTS, run
 from experiments.studies.published import read_published
 from experiments.study import Parameters, Record, Study, Table, no_figures, verdict
 
@@ -46,14 +46,14 @@ def whole_grid() -> list[dict[str, Any]]:
     return [
         {"model": model, "table": table, "n_rows": n, "seed": seed, "time_limit": LIMIT}
         for seed, (table, sizes) in product(SEEDS, SIZES.items())
-        for n, model in product(sizes, MODELS)
+        for n, model in product(sizes, DEFAULTS)
         if seed == SEEDS[0] or model == _PUBLISHED_FOR
     ]
 
 
 def full_grid() -> list[dict[str, Any]]:
     """All runs of libraries that are there."""
-    return [p for p in whole_grid() if is_there(MODELS[p["model"]][0])]
+    return [p for p in whole_grid() if is_there(DEFAULTS[p["model"]][0])]
 
 
 def quick_grid() -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def have_all() -> None:
     BadInput
         If a table is missing.
     """
-    say_missing(module for module, *_ in MODELS.values())
+    say_missing(module for module, *_ in DEFAULTS.values())
     for name in SIZES:
         TABLES[name]()
 
