@@ -195,3 +195,18 @@ def test_an_audit_knows_how_many_rows_there_were():
     audit = treeleak.audit(model, X, y, time_limit=AMPLE)
     assert audit.reconstruction.evidence.startswith(DrawnLossSums.kind)
     assert audit.verdict == "leak shown"
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_rows_that_meet_every_sum_are_a_possible_leak_where_few_share_a_place(large):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = table(600 if large else 120, 1, 3 if large else 6)
+    settings = {"max_depth": 1, "n_estimators": 2} if large else {"subsample": 0.8}
+    model = xgboost.XGBClassifier(n_jobs=1, random_state=0, **settings).fit(X, y)
+    schema = Schema([Binary(c) for c in X])
+    result = treeleak.audit(model, schema=schema, time_limit=AMPLE, n_rows=len(X))
+    assert result.reconstruction.meets_sums
+    (found,) = [f for f in result.findings if f.part == "reconstruction" and f.verdict]
+    assert (found.code, result.verdict) == (
+        ("rows_fit_not_alone", "not assessed") if large else ("rows_meet_sums", "possible leak")
+    )

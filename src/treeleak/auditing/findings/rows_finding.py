@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.baselines import WORDS
@@ -62,7 +63,7 @@ def of_rows(
     not than yardsticks that know the population; and if they are no nearer, but leaves hold single
     people, and thresholds do not lie halfway between the values of these rows, as they do in the
     training rows: then other rows exist that say more. So are rows that meet the sums of all nodes
-    of all trees, if the attack is sure of most of them, and they were not compared.
+    of all trees, if the attack is sure of most of them, few share a place, and none was compared.
 
     Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
     if they do not (time ran out, or the counts contradict each other), or if there are no training
@@ -335,12 +336,23 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
         return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.meets_sums and audit.exposure is not None:
         recovered = audit.exposure.recovered
-        if (sure := recovered.proved + recovered.probable) >= MOSTLY:
+        if (sure := recovered.proved + recovered.probable) >= MOSTLY and _few_share(audit, rebuilt):
             text = wording.SUMS_MET(rows=n, sure=FigureWithSupport(sure, n), compare=compare)
             return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
         return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n, compare=compare))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())
+
+
+def _few_share(audit: AuditResults, rebuilt: Reconstruction) -> bool:
+    """Whether some place, the leaves of all trees, has few rebuilt rows of a class."""
+    if audit.release is None or rebuilt.X is None:
+        return False
+    places = pd.DataFrame(audit.release.leaves(rebuilt.X))
+    y = rebuilt.outcomes
+    places["class"] = 0 if y is None else y.to_numpy()
+    size = places.groupby(list(places.columns)).size()
+    return bool((size < THRESHOLD).any())
 
 
 def _expects(rebuilt: Reconstruction) -> Message | str:
