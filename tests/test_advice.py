@@ -202,6 +202,13 @@ def test_a_number_for_a_seed_is_marked_where_rows_are_drawn():
     assert "random_state=1" not in marked(treeleak.check(Forest(random_state=1, bootstrap=False)))
 
 
+@pytest.mark.parametrize("kind", ["XGBClassifier", "LGBMRegressor", "GradientBoostingClassifier"])
+@pytest.mark.parametrize("share", [0.8, 1.0, None])
+def test_trees_that_draw_rows_are_marked(kind, share):
+    found = marked(treeleak.check(kind, params={"subsample": share}))
+    assert any(setting.startswith("subsample") for setting in found) == (share == 0.8)
+
+
 @pytest.mark.parametrize(
     "kind",
     ["GradientBoostingRegressor", "XGBClassifier", "XGBRegressor", "CatBoost"],

@@ -40,6 +40,8 @@ _BOOSTED: Mapping[str, tuple[str, str, int]] = {
     "CatBoost": ("leaf values and weights, and the borders between values", "depth", 6),
 }  # fmt: skip
 """What a file holds, and the setting of the size of leaves with the library's default."""
+_DRAWING = ("GradientBoosting", "XGB", "LGBM")
+"""Those whose draws of rows follow from a seed that treeleak repeats."""
 _ENDINGS = ("Classifier", "Regressor", "Ranker")
 _NUMBERS = {"n_estimators", "max_depth", "min_samples_leaf", "max_leaf_nodes"}
 SMALL_LEAF = 10
@@ -137,6 +139,8 @@ def check(
     for prefix, (stored_sums, least, default) in _BOOSTED.items():
         if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
             points = _of_boosted(stored_sums, least, default, settings)
+            if prefix in _DRAWING:
+                points += _of_draws(settings)
             return Checked(kind, (*points, *_of_columns(n_rows, n_columns)))
     raise NotCovered(
         f"{kind}: not a class that treeleak knows. It knows scikit-learn's trees, forests and "
@@ -221,6 +225,18 @@ def _of_boosted(
     small = not isinstance(value, (int, float)) or value < SMALL_LEAF
     risk = "sums of small leaves are close to single rows"
     return [*points, Point(setting, small, risk, f"a larger {least}" if small else "")]
+
+
+def _of_draws(settings: Mapping[str, Any]) -> list[Point]:
+    """Say that trees that draw part of the rows do not protect them."""
+    shares = {name: settings.get(name) for name in ("subsample", "bagging_fraction")}
+    drawn = {name: x for name, x in shares.items() if isinstance(x, (int, float)) and x < 1}
+    risk = (
+        "does not protect: an attack repeats the draws from the seed in the file, from the "
+        "library's default or from a small one, and rebuilds rows in their order"
+    )
+    change = "a seed of 32 random bits that you keep secret, beside the other changes"
+    return [Point(f"{name}={x}", True, risk, change) for name, x in drawn.items()]
 
 
 def _of_columns(n_rows: int | None, n_columns: int | None) -> list[Point]:
