@@ -30,6 +30,8 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -259,19 +261,39 @@ def test_models_that_answer_together_are_hardened_together(saved, tmp_path, name
     np.testing.assert_array_equal(load(saved / f"{name}.skops").predict(X), load(out).predict(X))
     trees = []
     Archive.read(out).with_trees(lambda tree: trees.append(tree) or tree)
+    assert len(trees) > 5
     assert not any(tree.nodes["n_node_samples"].any() for tree in trees)
 
 
+SELECTING = make_pipeline(SelectFromModel(RandomForestClassifier(**FEW)), DecisionTreeClassifier())
+
+
 @pytest.mark.parametrize(
-    "inside",
+    ("model", "several"),
     [
-        make_pipeline(SelectFromModel(RandomForestClassifier(**FEW)), DecisionTreeClassifier()),
-        HistGradientBoostingClassifier(max_iter=2),
+        (VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", SELECTING)]), False),
+        (CalibratedClassifierCV(SELECTING, cv=2), False),
+        (OneVsOneClassifier(SELECTING), False),
+        (MultiOutputClassifier(SELECTING), True),
+        (ClassifierChain(SELECTING), True),
     ],
-    ids=["a choice of columns", "trees that are not compared"],
+    ids=lambda x: type(x).__name__,
 )
-def test_a_vote_that_asks_for_more_than_predictions_is_refused(tmp_path, inside):
-    model = VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", inside)]).fit(X, Y)
+def test_a_choice_of_columns_by_counts_is_refused_wherever_it_is(tmp_path, model, several):
+    y = np.column_stack([Y > 0, X[:, 0] > 1]).astype(int) if several else Y
+    skops.io.dump(model.fit(X, y), tmp_path / "model.skops")
+    with pytest.raises(BadInput, match="SelectFromModel, which chooses columns"):
+        treeleak.harden(tmp_path / "model.skops", tmp_path / "out.skops", time_limit=5)
+    assert not (tmp_path / "out.skops").exists()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_vote_with_trees_that_are_not_compared_is_refused(tmp_path, first):
+    members = [
+        ("a", HistGradientBoostingClassifier(max_iter=2)),
+        ("b", GradientBoostingClassifier(n_estimators=2)),
+    ]
+    model = VotingClassifier(members if first else members[::-1]).fit(X, Y)
     skops.io.dump(model, tmp_path / "model.skops")
     with pytest.raises(BadInput, match="beside the one that answers"):
         treeleak.harden(tmp_path / "model.skops", tmp_path / "out.skops", time_limit=5)

@@ -19,11 +19,10 @@ import treeleak
 from experiments.benchmarks.random_models import faults, run
 from experiments.benchmarks.random_settings import Trained, trained
 from helpers.examples import seeds
-from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.core.errors import NotCovered
 from treeleak.reconstruction.rows import _once_each
 from treeleak.release import to_release
-from treeleak.schema import Ordinal, Schema
+from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.side_information.known_tables import Filled
 
 catboost = pytest.importorskip("catboost")
@@ -268,19 +267,24 @@ def test_rows_held_back_from_the_trees_are_not_among_those_that_an_answer_is_abo
     assert not faults(found, case)
 
 
-@pytest.mark.parametrize("weights", [(1,), (1, 2, 3)])
-def test_rows_alone_in_their_place_are_named_whatever_the_weights_of_others(weights):
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("weights", ["ones", "whole", "halves"])
+def test_a_proof_about_people_that_rests_on_weights_is_a_possible_leak(weights, regression):
+    """Two people of weight 1/2 look like one."""
     X = bits(60, columns=7, seed=3)
     rng = np.random.default_rng(4)
-    y, weight = rng.integers(0, 2, 60), rng.choice(weights, 60)
-    model = xgboost.XGBClassifier(n_estimators=30, min_child_weight=0, n_jobs=1)
-    model.fit(X, y, sample_weight=weight)
-    schema = Schema([treeleak.Binary(c) for c in X])
-    result = treeleak.audit(to_release(model), schema=schema, time_limit=20)
-    assert result.verdict == "leak shown"
-    rebuilt, release = result.reconstruction, result.release
-    assert rebuilt.status == "feasible"
-    alone = rebuilt.X[proved_alone(rebuilt, release)]
-    assert len(alone) == result.alone > 0
-    leaves, true = release.leaves(alone), release.leaves(X)
-    assert ((leaves[:, None] == true[None]).all(axis=2).sum(axis=1) == 1).all()
+    y, weight = rng.integers(0, 2, 60), np.ones(60)
+    if weights == "whole":
+        weight = rng.choice([1, 2, 3], 60).astype(float)
+    elif weights == "halves":
+        X, y = pd.concat([X, X[:20]], ignore_index=True), np.append(y, y[:20])
+        weight = np.r_[np.full(20, 0.5), np.ones(40), np.full(20, 0.5)]
+    kind = xgboost.XGBRegressor if regression else xgboost.XGBClassifier
+    model = kind(n_estimators=30, min_child_weight=0, n_jobs=1).fit(X, y, sample_weight=weight)
+    release, schema = to_release(model), Schema([Binary(c) for c in X])
+    result = treeleak.audit(release, schema=schema, time_limit=20)
+    assert result.reconstruction.weights_open
+    assert result.verdict == "possible leak"
+    if weights == "ones":
+        sure = treeleak.audit(release, schema=schema, time_limit=20, n_rows=60)
+        assert (sure.verdict, sure.reconstruction.weights_open) == ("leak shown", False)

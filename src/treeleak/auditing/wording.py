@@ -218,6 +218,11 @@ NUMBERED = MessageTemplate(
     "number. {alone:people} of them are unique among the rebuilt rows on every value that "
     "the model's splits distinguish{untested:message}.",
 )
+IF_WEIGHTS_WHOLE = static_message(
+    "The file adds up weights of rows, so this holds if all weights were whole numbers. Give the "
+    "number of rows (--n-rows) if no row had a weight.",
+    "if_weights_whole",
+)
 NUMBERED_RULE = MessageTemplate(
     "rule_rows_proved_in_order",
     "The file proves rows, each with its number, and some are unique among the rebuilt rows.",
@@ -344,6 +349,11 @@ VARIANT = MessageTemplate(
     "{what}: {scores:within}; {rows:share} of the training rows were rebuilt exactly.",
 )
 RULES: Mapping[str, MessageTemplate] = {
+    "sums met": MessageTemplate(
+        "rule_sums_met",
+        "Rows meet the sums of all leaves to the last digits, and some places hold few of them. "
+        "None of them is proved to be unique.",
+    ),
     "followed": MessageTemplate(
         "rule_followed",
         "Rows meet the sums of all nodes of all trees to the last digits. None of them is proved.",
@@ -418,9 +428,9 @@ FOLLOWED = MessageTemplate(
 )
 SUMS_MET = MessageTemplate(
     "rows_meet_sums",
-    "The attack found {rows:people} rows with their classes that meet the sums of every node of "
-    "every tree to the last digits. It is sure of {sure:share} of them, with 90% or more in every "
-    "value that a tree tests, but proves none to be unique. {compare:message}",
+    "The attack found {rows:people} rows with their classes that meet the sums of all leaves to "
+    "the last digits. It is sure of {sure:share} of them, with 90% or more in every value that a "
+    "tree tests, but proves none to be unique. {compare:message}",
 )
 FEASIBLE_OPEN = MessageTemplate(
     "rows_fit_unproved",

@@ -21,7 +21,7 @@ _SHARP = 1e-4
 little."""
 ROUNDED = {"float64": 4e-15, "float32": 5e-7}
 """By how much numbers may be off by rounding, as a share of the largest that they come from, by the
-precision in which the file holds steps and gains."""
+precision of steps and gains in the file."""
 _ADDED = 1e-15
 """What libraries add to sums, so that none is 0."""
 

@@ -65,16 +65,26 @@ def averages(model: StoredObject) -> bool:
     return inner.type.startswith("sklearn.") and inner.name.startswith(_AVERAGING)
 
 
-def only_predict(container: StoredObject, others: Sequence[OtherModel]) -> bool:
-    """Whether a container asks its models for predictions alone, by trees that can be compared.
+def chooses_columns(model: StoredObject) -> str | None:
+    """Name a step, at any depth, that computes its choice of columns from the counts of trees."""
+    for step in _inside(model):
+        if step.name == "SelectFromModel" and any(
+            part.name in ("Tree", "TreePredictor") for part in _inside(step)
+        ):
+            return step.name
+    return None
+
+
+def comparable(container: StoredObject, others: Sequence[OtherModel]) -> bool:
+    """Whether all models in a container have trees that :func:`compare` looks at.
 
     ``others``: models in it beside the one that is attacked.
     """
-    if any(other.release is None or other.name.startswith(_HISTOGRAM) for other in others):
-        return False
-    inside = list(_inside(container))
-    of_library = all(v.type.startswith(("sklearn.", "numpy.", "scipy.")) for v in inside)
-    return of_library and all(v.name != "SelectFromModel" for v in inside)
+    of_library = ("sklearn.", "numpy.", "scipy.")
+    return all(other.release is not None for other in others) and all(
+        v.type.startswith(of_library) and not v.name.startswith(_HISTOGRAM)
+        for v in _inside(container)
+    )
 
 
 def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str) -> Answers:

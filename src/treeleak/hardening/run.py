@@ -26,9 +26,10 @@ from treeleak.core.text import listed
 from treeleak.hardening.answers import (
     Answers,
     averages,
+    chooses_columns,
+    comparable,
     compare,
     n_columns_of,
-    only_predict,
     random_rows,
 )
 from treeleak.hardening.files.document import Step
@@ -157,7 +158,7 @@ def harden(
         # What is attacked must be what is written, and not what is in memory.
         written = folder / "hardened"
         written.write_bytes(content)
-        _check_alone(source, written, chosen[-1] if chosen else None)
+        _check_parts(source, written, chosen[-1] if chosen else None)
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
             raise BadInput(
@@ -184,24 +185,30 @@ def harden(
     )
 
 
-def _check_alone(source: Path, place: Path, step: Step | None) -> None:
-    """Refuse a file with fitted models beside the one that answers, unless all answer together.
+def _check_parts(source: Path, place: Path, step: Step | None) -> None:
+    """Refuse a file whose predictions may need what hardening removes.
 
-    A step that chooses columns computes its choice from what hardening takes away. Those of a vote,
-    a stack or a chain only predict, and :func:`~treeleak.hardening.answers.compare` looks at all of
-    their trees.
+    A step that chooses columns computes its choice from the counts of a fitted model. Models of a
+    vote, a stack or a chain only predict, and :func:`~treeleak.hardening.answers.compare` looks at
+    all of their trees.
     """
     stored, release = _read_again(source, place, step)
+    if (chosen := chooses_columns(stored)) is not None:
+        raise BadInput(
+            f"{source}: holds a {chosen}, which chooses columns by what hardening removes from the "
+            "model in it. Keep the chosen columns only, train the last step on them, and harden "
+            "that; nothing was written"
+        )
     if release is None or not (others := other_models(stored, release)):
         return
     answering = main_model(stored)
     inside = other_models(answering, release) if answering.name in CONTAINERS else ()
-    if len(inside) < len(others) or not only_predict(answering, inside):
+    if len(inside) < len(others) or not comparable(answering, inside):
         places = listed([f"{other.place} ({other.name})" for other in others], 3)
         raise BadInput(
-            f"{source}: holds fitted models beside the one that answers: {places}. Predictions may "
-            "need what hardening removes from them, and no attack looks at them. Remove them, or "
-            "save each in a file of its own (skops.io.dump) and harden that; nothing was written"
+            f"{source}: holds fitted models beside the one that answers: {places}. Their "
+            "predictions cannot be compared before and after. Remove them, or save each in a file "
+            "of its own (skops.io.dump) and harden that; nothing was written"
         )
 
 
@@ -232,8 +239,8 @@ def _attacked(
         _, now = _read_again(source, place, step)
         to_read = clock.seconds - start
         # Trees of several row sets have no place in a release file: each state is attacked.
-        joined = now is None or isinstance(now.sampling, Joined)
-        document = None if now is None or joined else release_to_dict(now)
+        several = now is not None and isinstance(now.sampling, Joined)
+        document = None if now is None or several else release_to_dict(now)
         # The last state is audited in any case: the inventory tells what is left.
         last = all(later is content for later in contents[k:])
         new = leak is None or last or document is None or document != seen

@@ -16,7 +16,7 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.declared import plain
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
+from treeleak.evidence import DrawnLossSums, ExactCounts, ExactTotals, KnownDraws, LossSums
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.expected import share_wrong
 from treeleak.reconstruction.posterior import Expectation, Posterior
@@ -134,6 +134,9 @@ class Reconstruction:
         confidence of the least sure of them. Proofs, misfit, schema and posterior (with
         ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns either
         way.
+    weights_open : bool
+        Whether the file adds up weights of rows, and nothing says whether there were any: proofs
+        count rows if all weights are whole numbers.
     """
 
     _shown_fields: ClassVar = ("status", "n_rows", "X", "ordered", "space")
@@ -174,6 +177,7 @@ class Reconstruction:
     midpoints_met: float | None = None
     y_lower: pd.Series[float] | None = None
     y_upper: pd.Series[float] | None = None
+    weights_open: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -207,8 +211,8 @@ class Reconstruction:
 
     @property
     def meets_sums(self) -> bool:
-        """Whether the rows, with their classes, meet the sums of the loss in all nodes."""
-        summed = self.evidence.startswith(("sums of the loss", "known draws, sums of the loss"))
+        """Whether the rows, with their classes, meet the sums of the loss in all leaves."""
+        summed = self.evidence.startswith((LossSums.kind, DrawnLossSums.kind))
         return summed and self.status in ("unique", "feasible")
 
     @property

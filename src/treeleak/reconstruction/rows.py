@@ -148,13 +148,10 @@ def _checked(
             out = replace(out, status="unknown", notes=(*out.notes, OFF(leaves=int(off))))
     if release.adds_weights and not problem.hidden and problem.knowledge.n_rows is None:
         whole, copies = _once_each(whole, release, np.asarray(known.known.all(axis=1)))
+        out = replace(out, weights_open=True)
         if copies:
-            numbers = out.numbers
-            if out.status == "unique":
-                numbers = {**numbers, "unique_but_for_weights": copies}
             status = "feasible" if out.status == "unique" else out.status
-            notes = (*out.notes, COPIES(copies=copies))
-            out = replace(out, status=status, notes=notes, numbers=numbers)
+            out = replace(out, status=status, notes=(*out.notes, COPIES(copies=copies)))
     return out, whole
 
 

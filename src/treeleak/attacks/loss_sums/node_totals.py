@@ -86,8 +86,8 @@ def node_totals(
     elif np.ptp(l2):
         H, blur = np.full(tree.n_nodes, np.nan), np.zeros(tree.n_nodes)
     else:
-        single = fitting.derivatives == "float32"
-        H, blur = node_hessians(tree, step, float(l2[0]), ROUNDED[fitting.derivatives])
+        single = fitting.margins == "float32"
+        H, blur = node_hessians(tree, step, float(l2[0]), ROUNDED[fitting.margins])
         H = np.where(blur < (_BLURRED_SINGLE if single else _BLURRED), H, np.nan)
         if root is not None and single:
             _from_above(tree, step, float(l2[0]), root, n_rows, H, blur)
@@ -132,23 +132,23 @@ def _from_above(
     s_L (H_L + l2) + s_R (H_R + l2) = -G = s (H + l2), H_L + H_R = H; G follows from the predictions
     at the root.
     """
-    H[0], blur[0] = root.second, root.off_second / root.second
+    H[0], blur[0] = root.second, root.off_second / max(root.second, _ADDED)
     for v in np.flatnonzero(~tree.is_leaf).tolist():  # parents stand first
         left, right = int(tree.left[v]), int(tree.right[v])
         a, b = step[left], step[right]
         if not abs(a - b) > _SHARP * max(abs(a), abs(b)) or np.isnan(H[v]):
             continue
         whole, off = H[v] + l2, blur[v] * H[v]
-        first = -root.first if v == 0 else step[v] * whole
+        first, parent = (-root.first, 0.0) if v == 0 else (step[v] * whole, step[v])
         size = (abs(first) + max(abs(a), abs(b)) * whole) * _HALF * _SINGLE
-        size += root.off_first + abs(b) * off if v == 0 else abs(step[v] - b) * off
-        # What rows of two classes add to the root's sum is rounded in two ways.
-        size += _ALL_OF_CLASS * n_rows * (v == 0)
+        if v == 0:
+            # What rows of two classes add to the root's sum is rounded in two ways.
+            size += root.off_first + _ALL_OF_CLASS * n_rows
         in_left = (first - b * H[v] - l2 * (a + b)) / (a - b)
-        for child, h in ((left, in_left), (right, H[v] - in_left)):
-            share = (size / abs(a - b) + _ADDED) / h
-            if 0 < share < (_BLURRED_SINGLE if np.isnan(H[child]) else blur[child]):
-                H[child], blur[child] = h, share
+        for child, h, other in ((left, in_left, b), (right, H[v] - in_left, a)):
+            missed = (size + abs(parent - other) * off) / abs(a - b) + _ADDED
+            if h > 0 and missed / h < (_BLURRED_SINGLE if np.isnan(H[child]) else blur[child]):
+                H[child], blur[child] = h, missed / h
 
 
 def _below_root(

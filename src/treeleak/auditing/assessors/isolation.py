@@ -77,8 +77,7 @@ def proved_alone(reconstruction: Reconstruction, release: Release) -> BoolArray:
     A proof that four hundred rows have the same value in the one column that a tree tests is a
     statistic. A proof that one row lies where no other does speaks of a person. It is there where
     a leaf counts a single row; and where every row (of the class, if classes are counted) is
-    proved, since then the rebuilt rows tell of each place how many lie there. So they do where only
-    the weights of rows are open: a place whose rows weigh 1 together holds one.
+    proved, since then the rebuilt rows tell of each place how many lie there.
 
     Where row k is row k of the training set, a proof names the row. There, a proved row counts
     if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
@@ -103,8 +102,7 @@ def proved_alone(reconstruction: Reconstruction, release: Release) -> BoolArray:
     alone = size[group.ravel()] == 1
     if reconstruction.ordered:
         return np.asarray(alone & found)
-    if "unique_but_for_weights" not in reconstruction.numbers:
-        alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
+    alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
     for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if by_class and tree.counts is not None:
             alone |= tree.counts[leaf, label] == 1

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", Measurement, Compared)
 _MEASURED_FIX = ("counts", "leaves", "noise")
-MOSTLY = 0.5
-"""Share of the rows of which an attack must be sure, where nothing was compared."""
+_LEAST_CONFIDENT = 0.5
+"""Share of the rows of which an attack must be sure, where nothing was compared: most of them."""
 
 
 def of_rows(
@@ -59,11 +59,12 @@ def of_rows(
     training rows, they tell of the people (:mod:`treeleak.auditing.assessors.comparison`). Rows
     that were given do not count.
 
-    Possible leak if they are nearer than baselines without the counts of leaves, but
+    Possible leak if such a proof rests on weights of rows that the file does not tell; or if rows
+    are nearer than baselines without the counts of leaves, but
     not than yardsticks that know the population; and if they are no nearer, but leaves hold single
     people, and thresholds do not lie halfway between the values of these rows, as they do in the
-    training rows: then other rows exist that say more. So are rows that meet the sums of all nodes
-    of all trees, if the attack is sure of most of them, few share a place, and none was compared.
+    training rows: then other rows exist that say more. So are rows that meet the sums of all
+    leaves, if the attack is sure of most of them, few share a place, and none was compared.
 
     Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
     if they do not (time ran out, or the counts contradict each other), or if there are no training
@@ -85,6 +86,13 @@ def of_rows(
     found, alone = list[Finding](), audit.alone or 0
     if audit.proofs_hold:
         found = _proved(rebuilt, alone, audit.alone_and_rare, in_values)
+        if rebuilt.weights_open and audit.truth is None:
+            found = [
+                replace(f, verdict=POSSIBLE, messages=(*f.messages, wording.IF_WEIGHTS_WHOLE))
+                if f.verdict == LEAK
+                else f
+                for f in found
+            ]
     targets = _of_targets(rebuilt)
     if audit.measurement is not None:
         found.append(_compared(rebuilt, audit.measurement, outside))
@@ -336,9 +344,11 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
         return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.meets_sums and audit.exposure is not None:
         recovered = audit.exposure.recovered
-        if (sure := recovered.proved + recovered.probable) >= MOSTLY and _few_share(audit, rebuilt):
-            text = wording.SUMS_MET(rows=n, sure=FigureWithSupport(sure, n), compare=compare)
-            return _finding(POSSIBLE, text, evidence=_rule("followed", rebuilt), fix=_MEASURED_FIX)
+        sure = recovered.proved + recovered.probable
+        if sure >= _LEAST_CONFIDENT and _few_share(audit, rebuilt):
+            figure = FigureWithSupport(sure, recovered.n_rows)
+            text = wording.SUMS_MET(rows=n, sure=figure, compare=compare)
+            return _finding(POSSIBLE, text, evidence=_rule("sums met", rebuilt), fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
         return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n, compare=compare))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
@@ -78,10 +79,13 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
         ]
     if found.shadows is not None and found.mismatch is None:
-        rows_open = not any(f.part == "reconstruction" and f.verdict == NO_LEAK for f in findings)
-        compared = found.measurement is not None and found.measurement.guess_mean is not None
-        rest = wording.MEMBERS_AND_ROWS if compared else wording.MEMBERS_ONLY
-        findings.append(_of_shadows(found.shadows, rest if rows_open else None))
+        of_members = _of_shadows(found.shadows)
+        verdicts = {f.verdict for f in findings if f.part == "reconstruction" and f.verdict}
+        if of_members.verdict == NO_LEAK and verdicts <= {OPEN}:
+            compared = found.measurement is not None and found.measurement.guess_mean is not None
+            rest = wording.MEMBERS_AND_ROWS if compared else wording.MEMBERS_ONLY
+            of_members = replace(of_members, messages=(*of_members.messages, rest))
+        findings.append(of_members)
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
     return (*findings, *_of_parts(found))
@@ -228,11 +232,8 @@ def _of_isolation(isolation: Isolation | None) -> list[Finding]:
     return [Finding("counts", None, tuple(messages), fix=("leaves",))]
 
 
-def _of_shadows(shadows: Shadows, rows_open: Message | None) -> Finding:
-    """Say whether models trained like this one tell who was among their rows.
-
-    ``rows_open``: said of an attack on the rows themselves that came to no answer.
-    """
+def _of_shadows(shadows: Shadows) -> Finding:
+    """Say whether models trained like this one tell who was among their rows."""
     largest = shadows.direct or shadows.sizes[-1]
     area = largest.auc
     rates = {"auc": area.value, "low": area.interval.low, "high": area.interval.high}
@@ -251,8 +252,6 @@ def _of_shadows(shadows: Shadows, rows_open: Message | None) -> Finding:
     rule = wording.MEMBERS_RULES[verdict](least=MATERIAL)
     if verdict != NO_LEAK:
         return Finding("membership", verdict, tuple(messages), rule, ("leaves", "fewer"))
-    if rows_open is not None:
-        messages.append(rows_open)
     return Finding("membership", verdict, tuple(messages), rule)
 
 
