@@ -740,3 +740,10 @@ def test_a_state_that_was_not_compared_with_the_training_rows_says_why(stopped_e
     leak = Leak.of(audit)
     assert not leak.measured
     assert leak.why == audit.mismatch
+
+
+def test_a_bagging_of_pipelines_is_named(tmp_path):
+    model = BaggingClassifier(make_pipeline(StandardScaler(), DecisionTreeClassifier()), 3)
+    skops.io.dump(model.fit(X, Y), tmp_path / "model.skops")
+    with pytest.raises(NotCovered, match="BaggingClassifier of Pipeline"):
+        treeleak.harden(tmp_path / "model.skops", tmp_path / "out.skops", time_limit=5)

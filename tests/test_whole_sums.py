@@ -240,7 +240,8 @@ def test_pairs_of_numbers_that_are_none_are_not_looked_for(bad, where):
     assert n == (1 if where == 1 else -1)
 
 
-def test_equal_keys_that_are_exact_are_all_found():
+@pytest.mark.parametrize("off", [0.0, 5e-324, 1e-310])
+def test_equal_keys_that_are_exact_are_all_found(off):
     out = np.empty((8, 2), dtype=np.int64)
-    n = meet(np.ones(3), np.zeros(3), np.array([1.0, 2.0]), np.zeros(2), 0.0, 1e-9, 0.0, out)
+    n = meet(np.ones(3), np.zeros(3), np.array([1.0, 2.0]), np.zeros(2), off, 1e-9, 0.0, out)
     assert out[:n].tolist() == [[0, 0], [1, 0], [2, 0]]

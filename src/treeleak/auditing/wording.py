@@ -219,8 +219,8 @@ NUMBERED = MessageTemplate(
     "the model's splits distinguish{untested:message}.",
 )
 IF_WEIGHTS_WHOLE = static_message(
-    "The file adds up weights of rows, so this holds if all weights were whole numbers. Give the "
-    "number of rows (--n-rows) if no row had a weight.",
+    "The file adds up weights of rows, so this holds if all weights were positive whole numbers. "
+    "Give the number of rows (--n-rows) if no row had a weight.",
     "if_weights_whole",
 )
 NUMBERED_RULE = MessageTemplate(

@@ -80,7 +80,7 @@ def comparable(container: StoredObject, others: Sequence[OtherModel]) -> bool:
 
     ``others``: models in it beside the one that is attacked.
     """
-    of_library = ("sklearn.", "numpy.", "scipy.")
+    of_library = ("sklearn.", "numpy.", "scipy.", "builtins.")
     return all(other.release is not None for other in others) and all(
         v.type.startswith(of_library) and not v.name.startswith(_HISTOGRAM)
         for v in _inside(container)
@@ -214,6 +214,10 @@ def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
         ]
     for tree, columns in _trees(model):
         inside = tree.get("tree_")
+        if not isinstance(inside, StoredObject):
+            raise NotCovered(
+                f"{inner.name} of {tree.name}: treeleak compares predictions of single trees only"
+            )
         values = inside.get("values")
         width = n_columns if columns is None else len(columns)
         if isinstance(values, np.ndarray) and values.ndim == 3 and values.shape[1] == 1:

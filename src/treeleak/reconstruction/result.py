@@ -136,7 +136,7 @@ class Reconstruction:
         way.
     weights_open : bool
         Whether the file adds up weights of rows, and nothing says whether there were any: proofs
-        count rows if all weights are whole numbers.
+        count rows if all weights are positive whole numbers.
     """
 
     _shown_fields: ClassVar = ("status", "n_rows", "X", "ordered", "space")

@@ -101,6 +101,8 @@ def meet(
     if not (np.isfinite(width) and width >= 0 and off >= 0):
         return -1
     scale = n / width if width > 0 else 0.0
+    if not np.isfinite(scale):
+        scale = 0.0
     start = np.zeros(n + 2, dtype=np.int32)
     for x in key:
         start[int((x - key[0]) * scale) + 1] += 1

@@ -64,7 +64,8 @@ def of_rows(
     not than yardsticks that know the population; and if they are no nearer, but leaves hold single
     people, and thresholds do not lie halfway between the values of these rows, as they do in the
     training rows: then other rows exist that say more. So are rows that meet the sums of all
-    leaves, if the attack is sure of most of them, few share a place, and none was compared.
+    leaves, if the attack is sure of most of them, a quarter stands in small places, and none was
+    compared.
 
     Otherwise no leak shown if they meet every count, or lie between datasets that do; not assessed
     if they do not (time ran out, or the counts contradict each other), or if there are no training
@@ -345,7 +346,7 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
     if rebuilt.meets_sums and audit.exposure is not None:
         recovered = audit.exposure.recovered
         sure = recovered.proved + recovered.probable
-        if sure >= _LEAST_CONFIDENT and _few_share(audit, rebuilt):
+        if sure >= _LEAST_CONFIDENT and _in_small_places(audit, rebuilt) >= MATERIAL:
             figure = FigureWithSupport(sure, recovered.n_rows)
             text = wording.SUMS_MET(rows=n, sure=figure, compare=compare)
             return _finding(POSSIBLE, text, evidence=_rule("sums met", rebuilt), fix=_MEASURED_FIX)
@@ -354,15 +355,15 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())
 
 
-def _few_share(audit: AuditResults, rebuilt: Reconstruction) -> bool:
-    """Whether some place, the leaves of all trees, has few rebuilt rows of a class."""
+def _in_small_places(audit: AuditResults, rebuilt: Reconstruction) -> float:
+    """Share of the rebuilt rows whose place, the leaves of all trees, has few of their class."""
     if audit.release is None or rebuilt.X is None:
-        return False
+        return 0.0
     places = pd.DataFrame(audit.release.leaves(rebuilt.X))
     y = rebuilt.outcomes
     places["class"] = 0 if y is None else y.to_numpy()
-    size = places.groupby(list(places.columns)).size()
-    return bool((size < THRESHOLD).any())
+    size = places.groupby(list(places.columns))["class"].transform("size")
+    return float((size < THRESHOLD).mean())
 
 
 def _expects(rebuilt: Reconstruction) -> Message | str:
