@@ -432,6 +432,11 @@ SUMS_MET = MessageTemplate(
     "the last digits. It is sure of {sure:share} of them, with 90% or more in every value that a "
     "tree tests, but proves none to be unique. {compare:message}",
 )
+WEIGHTS_DECIDE = static_message(
+    "With the number of rows (--n-rows), the attack may prove them: the file adds up weights of "
+    "rows, and does not say whether there were any.",
+    "weights_decide",
+)
 FEASIBLE_OPEN = MessageTemplate(
     "rows_fit_unproved",
     "The attack found {rows:people} rows that fit every count. It could not prove that no others "

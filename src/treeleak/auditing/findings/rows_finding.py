@@ -349,7 +349,9 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
         if sure >= _LEAST_CONFIDENT and _in_small_places(audit, rebuilt) >= MATERIAL:
             figure = FigureWithSupport(sure, recovered.n_rows)
             text = wording.SUMS_MET(rows=n, sure=figure, compare=compare)
-            return _finding(POSSIBLE, text, evidence=_rule("sums met", rebuilt), fix=_MEASURED_FIX)
+            hint = (wording.WEIGHTS_DECIDE,) if rebuilt.weights_open else ()
+            rule = _rule("sums met", rebuilt)
+            return _finding(POSSIBLE, text, *hint, evidence=rule, fix=_MEASURED_FIX)
     if rebuilt.cells.startswith("generated"):
         return _finding(OPEN, wording.FEASIBLE_OPEN(rows=n, compare=compare))
     return _finding(NO_LEAK, wording.FEASIBLE(rows=n), evidence=wording.FEASIBLE_RULE())
