@@ -33,7 +33,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
@@ -740,6 +740,16 @@ def test_a_state_that_was_not_compared_with_the_training_rows_says_why(stopped_e
     leak = Leak.of(audit)
     assert not leak.measured
     assert leak.why == audit.mismatch
+
+
+def test_models_behind_other_columns_are_compared_on_random_rows(tmp_path):
+    inside = make_pipeline(PolynomialFeatures(), DecisionTreeClassifier(random_state=1))
+    model = VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", inside)]).fit(X, Y)
+    skops.io.dump(model, tmp_path / "model.skops")
+    out = tmp_path / "out.skops"
+    result = treeleak.harden(tmp_path / "model.skops", out, X=X, y=Y, time_limit=10)
+    assert result.answers.of.startswith("drawn at random")
+    np.testing.assert_array_equal(model.predict(X), load(out).predict(X))
 
 
 def test_a_bagging_of_pipelines_is_named(tmp_path):

@@ -372,7 +372,8 @@ def _compared(
     n_columns: int,
 ) -> Answers:
     table = rows if rows is not None else X
-    if table is None:
+    # Behind steps of their own, trees of other models read columns that no table is given in.
+    if table is None or (release is not None and n_columns > release.n_features):
         drawn = random_rows(before, n_columns, _RANDOM_ROWS, seed)
         return compare(before, after, drawn, "drawn at random around the thresholds")
     what = "given rows" if rows is not None else "training rows"
