@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn import fitted, main_model, tree_and_values
 from treeleak.release.registry import to_release
 from treeleak.release.statistics import VALUE
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import StoredObject, objects_in
 from treeleak.release.tree import Tree
 
 _AVERAGING = ("RandomForest", "ExtraTrees", "DecisionTree", "ExtraTree", "Bagging")
@@ -67,9 +67,9 @@ def averages(model: StoredObject) -> bool:
 
 def chooses_columns(model: StoredObject) -> str | None:
     """Name a step, at any depth, that computes its choice of columns from the counts of trees."""
-    for step in _inside(model):
+    for step in objects_in(model):
         if step.name == "SelectFromModel" and any(
-            part.name in ("Tree", "TreePredictor") for part in _inside(step)
+            part.name in ("Tree", "TreePredictor") for part in objects_in(step)
         ):
             return step.name
     return None
@@ -83,7 +83,7 @@ def comparable(container: StoredObject, others: Sequence[OtherModel]) -> bool:
     of_library = ("sklearn.", "numpy.", "scipy.", "builtins.")
     return all(other.release is not None for other in others) and all(
         v.type.startswith(of_library) and not v.name.startswith(_HISTOGRAM)
-        for v in _inside(container)
+        for v in objects_in(container)
     )
 
 
@@ -250,26 +250,6 @@ def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, IntArray | None]
             columns = np.asarray(of_columns[k], dtype=np.int64) if k < len(of_columns) else None
             yield tree, columns
         return
-    for value in _inside(model):
+    for value in objects_in(model):
         if isinstance(value.get("tree_"), StoredObject):
             yield value, None
-
-
-def _inside(model: StoredObject) -> Iterator[StoredObject]:
-    """A model and all objects in it, each once, in the order of the file."""
-    stack: list[Any] = [model]
-    seen: set[int] = set()
-    while stack:
-        value = stack.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, StoredObject):
-            yield value
-            value = value.state
-        if isinstance(value, Mapping):
-            stack += reversed(list(value.values()))
-        elif isinstance(value, np.ndarray) and value.dtype == object:
-            stack += reversed(value.ravel().tolist())
-        elif isinstance(value, (list, tuple)):
-            stack += reversed(value)

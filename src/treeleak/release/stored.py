@@ -11,6 +11,8 @@ from dataclasses import field
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from treeleak.core.private import dataclass
 
 
@@ -65,6 +67,28 @@ class Leftover:
     """What it is, in words."""
     content: Any
     """What stands there."""
+
+
+def objects_in(model: StoredObject) -> Iterator[StoredObject]:
+    """List a model and all objects in it, at any depth, each once, in the order of the file."""
+    waiting: list[Any] = [model]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, StoredObject):
+            yield value
+            waiting += reversed((*value.args, *value.state.values()))
+        elif isinstance(value, Opaque):
+            waiting.append(value.content)
+        elif isinstance(value, Mapping):
+            waiting += reversed(list(value.values()))
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            waiting += reversed(value.ravel().tolist())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += reversed(list(value))
 
 
 DEEPEST, MOST_SEEN = 6, 10_000

@@ -7,7 +7,7 @@ audit attacks each by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from treeleak.release.adapters.sklearn.attributes import class_labels, fitted, o
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.release import OtherClasses, Part, Release
 from treeleak.release.row_sets import can_join, joined
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import StoredObject, objects_in
 
 Labels = Literal["same", "encoded", "rest", "others"]
 
@@ -75,7 +75,11 @@ def _container(stored: StoredObject) -> Release:
         parts = list(_with_labels(parts, stored, rule))
     # Models that were fitted before may be of other rows.
     apart = rule.labels == "rest" or stored.get("cv") == "prefit"
-    frozen = {f"{rule.models}[{k}]" for k, m in enumerate(models) if _holds_frozen(m)}
+    frozen = {
+        f"{rule.models}[{k}]"
+        for k, m in enumerate(models)
+        if any(inside.name == "FrozenEstimator" for inside in objects_in(m))
+    }
     groups: list[list[Part]] = []
     alone: list[list[Part]] = []
     for part in parts:
@@ -95,28 +99,6 @@ def _container(stored: StoredObject) -> Release:
         note = ONE_OF_MANY(outer=stored.name, models=len(models), where=where)
         release = replace(release, notes=(note, *release.notes))
     return release
-
-
-def _holds_frozen(model: StoredObject) -> bool:
-    """Whether a model, or one inside it at any depth, was fitted before: on other rows, maybe."""
-    waiting: list[Any] = [model]
-    seen: set[int] = set()
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, StoredObject):
-            if value.name == "FrozenEstimator":
-                return True
-            waiting += [*value.args, *value.state.values()]
-        elif isinstance(value, Mapping):
-            waiting += value.values()
-        elif isinstance(value, (list, tuple)):
-            waiting += value
-        elif isinstance(value, np.ndarray) and value.dtype == object:
-            waiting += value.ravel().tolist()
-    return False
 
 
 def _with_labels(parts: Sequence[Part], stored: StoredObject, rule: Container) -> Iterator[Part]:
