@@ -256,7 +256,7 @@ def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
 @pytest.mark.parametrize("name", ["voting", "stacking", "calibrated"])
 def test_models_that_answer_together_are_hardened_together(saved, tmp_path, name):
     out = tmp_path / "out.skops"
-    result = treeleak.harden(saved / f"{name}.skops", out, time_limit=10)
+    result = treeleak.harden(saved / f"{name}.skops", out, time_limit=1)
     assert result.answers.largest_change == 0
     np.testing.assert_array_equal(load(saved / f"{name}.skops").predict(X), load(out).predict(X))
     trees = []
@@ -747,7 +747,7 @@ def test_models_behind_other_columns_are_compared_on_random_rows(tmp_path):
     model = VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", inside)]).fit(X, Y)
     skops.io.dump(model, tmp_path / "model.skops")
     out = tmp_path / "out.skops"
-    result = treeleak.harden(tmp_path / "model.skops", out, X=X, y=Y, time_limit=10)
+    result = treeleak.harden(tmp_path / "model.skops", out, X=X, y=Y, time_limit=1)
     assert result.answers.of.startswith("drawn at random")
     np.testing.assert_array_equal(model.predict(X), load(out).predict(X))
 
