@@ -128,7 +128,8 @@ class _Fitting:
     claims: BoolArray
     """Shape (n_rows,). Whether any of its values are."""
     place: BoolArray
-    """The same as the first, whatever the schema allows."""
+    """Shape (n_rows, n_true). In the same leaf of every tree, with the label, whatever the schema
+    allows."""
 
 
 def _fitting(found: Reconstruction, case: Trained) -> _Fitting:

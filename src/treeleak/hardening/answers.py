@@ -65,14 +65,14 @@ def averages(model: StoredObject) -> bool:
     return inner.type.startswith("sklearn.") and inner.name.startswith(_AVERAGING)
 
 
-def chooses_columns(model: StoredObject) -> str | None:
-    """Name a step, at any depth, that computes its choice of columns from the counts of trees."""
-    for step in objects_in(model):
-        if step.name == "SelectFromModel" and any(
-            part.name in ("Tree", "TreePredictor") for part in objects_in(step)
-        ):
-            return step.name
-    return None
+def chooses_columns(model: StoredObject) -> bool:
+    """Whether a step, at any depth, computes its choice of columns from the counts of trees."""
+    return any(
+        part.name in ("Tree", "TreePredictor")
+        for step in objects_in(model)
+        if step.name == "SelectFromModel"
+        for part in objects_in(step)
+    )
 
 
 def comparable(container: StoredObject, others: Sequence[OtherModel]) -> bool:

@@ -193,11 +193,11 @@ def _check_parts(source: Path, place: Path, step: Step | None) -> None:
     all of their trees.
     """
     stored, release = _read_again(source, place, step)
-    if (chosen := chooses_columns(stored)) is not None:
+    if chooses_columns(stored):
         raise BadInput(
-            f"{source}: holds a {chosen}, which chooses columns by what hardening removes from the "
-            "model in it. Keep the chosen columns only, train the last step on them, and harden "
-            "that; nothing was written"
+            f"{source}: holds a SelectFromModel, which chooses columns by what hardening removes "
+            "from the model in it. Keep the chosen columns only, train the last step on them, and "
+            "harden that; nothing was written"
         )
     if release is None or not (others := other_models(stored, release)):
         return

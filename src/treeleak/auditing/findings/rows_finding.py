@@ -34,6 +34,7 @@ from treeleak.auditing.findings.finding import (
     time_needed,
     time_words,
 )
+from treeleak.core.arrays import IntArray
 from treeleak.core.message import FigureWithSupport, Message
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.scores import FEWEST_PEOPLE, Scores
@@ -171,10 +172,16 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
     """Whether some row that was not given is like few others only."""
     if rebuilt.X is None:
         return False
-    y = rebuilt.outcomes
-    table = rebuilt.X.assign(**{"": 0 if y is None else y.to_numpy()})
-    size = table.groupby(list(table.columns), dropna=False)[""].transform("size").to_numpy()
+    size = _alike_of_class(rebuilt.X, rebuilt)
     return bool((size[~rebuilt.given.all(axis=1)] < THRESHOLD).any())
+
+
+def _alike_of_class(table: pd.DataFrame, rebuilt: Reconstruction) -> IntArray:
+    """How many rows of the same class stand in equal lines of a table of the rebuilt rows."""
+    y = rebuilt.outcomes
+    table = table.assign(**{"": 0 if y is None else y.to_numpy()})
+    size = table.groupby(list(table.columns), dropna=False)[""].transform("size")
+    return np.asarray(size.to_numpy())
 
 
 # ---------------------------------------------------------------------------------- comparison
@@ -362,10 +369,7 @@ def _in_small_places(audit: AuditResults, rebuilt: Reconstruction) -> float:
     if audit.release is None or rebuilt.X is None:
         return 0.0
     places = pd.DataFrame(audit.release.leaves(rebuilt.X))
-    y = rebuilt.outcomes
-    places["class"] = 0 if y is None else y.to_numpy()
-    size = places.groupby(list(places.columns))["class"].transform("size")
-    return float((size < THRESHOLD).mean())
+    return float((_alike_of_class(places, rebuilt) < THRESHOLD).mean())
 
 
 def _expects(rebuilt: Reconstruction) -> Message | str:

@@ -30,7 +30,12 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws.recompute import MAX_ROWS, Draws, check_size
-from treeleak.release.draws.xgboost_generator import NOT_FOUND, likeliest, rows_drawn
+from treeleak.release.draws.xgboost_generator import (
+    NOT_FOUND,
+    generator_powers,
+    likeliest,
+    rows_drawn,
+)
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import HESSIAN
@@ -253,7 +258,7 @@ def _by_rule(rule: re.Pattern[str], sampling: Subsample) -> tuple[re.Match[str],
 def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArray[np.uint8]:
     """Say which rows each round drew, shape (n_rounds, n_rows)."""
     sizes = [min(_BLOCK, n_rows - first) for first in range(0, n_rows, _BLOCK)]
-    factor, step = _powers(sizes[0] * n_rounds)
+    factor, step = generator_powers(sizes[0] * n_rounds, _FACTOR, _STEP, _MASK)
     parts = []
     for block, size in enumerate(sizes):
         n = size * n_rounds
@@ -264,22 +269,9 @@ def lightgbm_masks(seed: int, share: float, n_rows: int, n_rounds: int) -> NDArr
 
 def lightgbm_fractions(seed: int, n: int) -> FloatArray:
     """Give the first numbers of a generator, in [0, 1)."""
-    factor, step = _powers(n)
-    return _fractions(seed, factor[:n], step[:n])
+    return _fractions(seed, *generator_powers(n, _FACTOR, _STEP, _MASK))
 
 
 def _fractions(seed: int, factor: NDArray[np.uint64], step: NDArray[np.uint64]) -> FloatArray:
     number = (factor * np.uint64(seed & _MASK) + step) & np.uint64(_MASK)
     return np.asarray(((number >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0)
-
-
-def _powers(n: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Factor and step of the generator taken 1 to n times, by doubling."""
-    factor, step = np.array([_FACTOR], np.uint64), np.array([_STEP], np.uint64)
-    mask = np.uint64(_MASK)
-    while len(factor) < n:
-        last_factor, last_step = factor[-1], step[-1]
-        more = (factor * last_factor) & mask
-        step = np.concatenate([step, (factor * last_step + step) & mask])
-        factor = np.concatenate([factor, more])
-    return factor[:n], step[:n]

@@ -13,6 +13,7 @@ the log of one over the other is smooth for the right seed and share, and jumps 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 
-_FACTOR, _BITS = 16807, np.uint64(2**63 - 1)
+_FACTOR, _MASK = 16807, 2**63 - 1
 _COARSE, _FINE = (tuple(round(0.01 * k, 2) for k in range(30, 100, by)) for by in (5, 1))
 """Shares that are tried with every seed, and where the seed or the number of rows is known."""
 _SEEDS, _WORK = 1000, 3e8
@@ -48,14 +49,30 @@ class Guess(NamedTuple):
     n_rows: int
 
 
+@lru_cache(maxsize=1)
+def generator_powers(
+    n: int, factor: int, step: int, mask: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Factors and steps of a generator x -> factor x + step taken 1 to n times, by doubling.
+
+    ``mask``: one less than its modulus, a power of two. The seed has no part in them: for many
+    seeds, they are worked out once.
+    """
+    factors, steps = np.array([factor], np.uint64), np.array([step], np.uint64)
+    bits = np.uint64(mask)
+    while len(factors) < n:
+        last = factors[-1]
+        steps = np.concatenate([steps, (factors * steps[-1] + steps) & bits])
+        factors = np.concatenate([factors, (factors * last) & bits])
+    return factors[:n], steps[:n]
+
+
 def fractions(seed: int, n_rows: int, n_trees: int) -> FloatArray:
     """Give what is held against the share, shape (n_trees, n_rows)."""
     twister = np.random.RandomState(seed).randint(0, 2**32, n_trees + 1, dtype=np.uint32)
     start = np.maximum(twister[1:].astype(np.uint64), 1)
-    powers = np.array([_FACTOR], dtype=np.uint64)
-    while len(powers) < n_rows:
-        powers = np.concatenate([powers, (powers * powers[-1]) & _BITS])
-    number = (powers[:n_rows] * start[:, None]) & _BITS
+    factors, _ = generator_powers(n_rows, _FACTOR, 0, _MASK)
+    number = (factors * start[:, None]) & np.uint64(_MASK)
     return np.asarray((number - np.uint64(1)) / float(2**63 - 2))
 
 

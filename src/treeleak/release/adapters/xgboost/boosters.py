@@ -391,9 +391,9 @@ def _sampling(
     # A file that says nothing of its training comes from one by default, since version 2 of hist.
     major = model.version.split(".")[0]
     plain = share is None and fitting is not None and fitting.plain and not model.config
-    summed = all(tree.statistics.get(HESSIAN) is not None for tree in trees)
+    with_hessians = all(tree.statistics.get(HESSIAN) is not None for tree in trees)
     hist = major.isdigit() and int(major) >= HISTOGRAMS_SINCE
-    if off is not None and off > DRAWN and plain and summed and hist:
+    if off is not None and off > DRAWN and plain and with_hessians and hist:
         return Subsample(rule=XGBOOST_OPEN)
     return UnknownSampling(UNTOLD)
 
