@@ -103,9 +103,7 @@ def _ours(model: Any, members: Any, others: Any, case: Case) -> tuple[float, flo
     return (float("nan") if direct is None else direct.auc.value), spent
 
 
-def _theirs(
-    module: str, name: str, model: Any, members: Any, others: Any
-) -> tuple[float, float]:
+def _theirs(module: str, name: str, model: Any, members: Any, others: Any) -> tuple[float, float]:
     logging.disable(logging.CRITICAL)
     attack = getattr(import_module(f"sacroml.attacks.{module}_attack"), name)
     target = import_module("sacroml.attacks.target").Target(
