@@ -593,16 +593,26 @@ def test_a_model_without_any_leak_gets_no_empty_advice():
     assert "Then audit" not in advice
 
 
-def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
-    stopped = replace(rebuilt, status="unknown", interrupted=True, misfit=7.0)
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ({"interrupted": True}, "interrupted"),
+        ({"timed_out": True}, "time ran out"),
+        ({}, "the search ended"),
+    ],
+)
+def test_an_attack_ends_for_the_reason_that_is_given(rebuilt, end, words):
+    stopped = replace(rebuilt, status="unknown", misfit=7.0, **end)
     for result in (stopped, replace(stopped, X=None)):
         (finding,) = find(AuditResults(reconstruction=result))
         assert finding.verdict == OPEN
-        assert finding.text.startswith("Interrupted")
-        assert finding.rule == ""
-        assert result.meaning.startswith("interrupted before")
-        assert "At this pace" not in finding.text
-        assert "--time-limit" not in finding.text
+        assert finding.text.startswith(words.capitalize())
+        assert result.meaning.startswith(f"{words} before")
+        if words != "time ran out":
+            assert "--time-limit" not in finding.text
+        if words == "interrupted":
+            assert finding.rule == ""
+            assert "At this pace" not in finding.text
 
 
 def test_a_statistic_singles_nobody_out():

@@ -163,6 +163,7 @@ def _written(
         seed=problem.seed,
         seconds=clock.seconds,
         interrupted=clock.interrupted,
+        timed_out=clock.stopped and not clock.interrupted,
         trace=tuple(clock.trace),
         numbers=answer.numbers,
         cells=answer.cells,

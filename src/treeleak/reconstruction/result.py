@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
 from typing import Any, ClassVar, Literal
@@ -99,6 +98,8 @@ class Reconstruction:
     seconds : float
     interrupted : bool
         Whether the user stopped it.
+    timed_out : bool
+        Whether the time limit ended it.
     trace : tuple of Incumbent
         Misfit of the best answer against time.
     numbers : dict
@@ -178,6 +179,7 @@ class Reconstruction:
     y_lower: pd.Series[float] | None = None
     y_upper: pd.Series[float] | None = None
     weights_open: bool = False
+    timed_out: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -229,16 +231,23 @@ class Reconstruction:
         if self.between_datasets:
             meaning = "misses counts, but is expected to err less than datasets that meet all"
         if self.status == "unknown" and self.X is None:
-            meaning = "time ran out before there were any rows"
+            meaning = "the search ended before there were any rows"
         elif self.status == "unknown" and self.numbers.get("nearest_misses"):
             meaning = "lies between datasets that nearly meet all counts; none was found that does"
         elif self.status == "unknown" and "trees_settled" in self.numbers:
             meaning = "meets the first trees, whose sums leave no doubt, and not the others"
         elif self.status == "unknown" and self.row_count is not None:
             meaning = "the search ended before it had settled; this is the best so far"
-        if self.interrupted:
-            meaning = re.sub("^(time ran out|the search ended)", "interrupted", meaning)
+        if self.status == "unknown":
+            meaning = meaning.replace("the search ended", self.end, 1)
         return meaning
+
+    @property
+    def end(self) -> str:
+        """Why the search ended, in words."""
+        if self.interrupted:
+            return "interrupted"
+        return "time ran out" if self.timed_out else "the search ended"
 
     @property
     def misfit_means(self) -> str:
@@ -357,6 +366,7 @@ class Reconstruction:
             "seed": self.seed,
             "seconds": self.seconds,
             "interrupted": self.interrupted,
+            "timed_out": self.timed_out,
             "trace": tuple((i.seconds, i.misfit) for i in self.trace),
             "numbers": dict(self.numbers),
             "notes": tuple(self.notes),

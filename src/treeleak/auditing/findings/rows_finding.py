@@ -385,11 +385,12 @@ def _out_of_time(rebuilt: Reconstruction) -> list[Message]:
     """Say how far the attack came, and how much longer it would need."""
     if rebuilt.status != "unknown":
         return []
-    n, stopped = rebuilt.n_rows, "Interrupted" if rebuilt.interrupted else "Time ran out"
+    n, stopped = rebuilt.n_rows, rebuilt.end.capitalize()
     if not n:
         return [wording.STOPPED_EARLY(stopped=stopped)]
     expects = _expects(rebuilt)
-    more = "; let it run on" if rebuilt.interrupted else "; raise --time-limit"
+    more = "; raise --time-limit" if rebuilt.timed_out else ""
+    more = "; let it run on" if rebuilt.interrupted else more
     figures = {"stopped": stopped, "rows": n, "more": more, "expects": expects}
     if (n_trees := rebuilt.numbers.get("trees_settled")) is not None:
         return [wording.FIRST_TREES(trees=n_trees, rows=n)]
