@@ -90,6 +90,10 @@ def _parsed(text: str, constants: bool, number: Callable[[str], Any] | None) -> 
             object_pairs_hook=_no_key_twice,
         )  # fmt: skip
     except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            behind, place = len(text[error.pos :].encode()), f"line {error.lineno}"
+            hint = f"{behind:,} bytes follow the end of the JSON ({place}, column {error.colno})"
+            raise ValueError(f"{hint}: they belong to no model; save it again") from None
         at_the_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         if not text or not at_the_end:
             raise
