@@ -73,7 +73,7 @@ def test_the_model_code_is_a_prefix_code():
     none = np.array([-1])
 
     def bits(tree):
-        return model_bits(Release((tree,), ("a", "b"), (), AllRows(), None), ends)
+        return model_bits(Release((tree,), ("a", "b"), (), AllRows(), None), ends, 30)
 
     total = 0.0
     for n in range(60):
@@ -97,12 +97,13 @@ def test_more_tests_and_numbers_take_more_bits():
         to_release(DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y))
         for depth in (1, 3, 6)
     ]
-    for kind in (lambda r: model_bits(r, ends), compressed_bits):
+    for kind in (lambda r: model_bits(r, ends, 300), compressed_bits):
         assert [kind(r) for r in found] == sorted(kind(r) for r in found)
-    assert all(model_bits(r, ends) < model_bits(r, {}) for r in found)
+    assert all(model_bits(r, ends, 300) < model_bits(r, {}, 300) for r in found)
     for release in found:
-        bits, name = description_length(release, ends)
-        assert bits == 1 + min(model_bits(release, ends), compressed_bits(release))
+        bits, name = description_length(release, ends, 300)
+        assert bits == 1 + min(model_bits(release, ends, 300), compressed_bits(release))
+        assert model_bits(release, ends, 300) < model_bits(release, ends, 301)
         assert name in ("model code", "compressed")
 
 

@@ -26,14 +26,19 @@ _REAL = 64
 """Bits of a number as files write it; half of them where all fit single precision."""
 
 
-def description_length(release: Release, ends: Ends) -> tuple[float, str]:
-    """Give the bits of the shorter code, one more to say which, and its name."""
-    codes = {"model code": model_bits(release, ends), "compressed": compressed_bits(release)}
+def description_length(release: Release, ends: Ends, n_rows: int) -> tuple[float, str]:
+    """Give the bits of the shorter code, one more to say which, and its name.
+
+    The number of training rows is public.
+    """
+    codes = {
+        "model code": model_bits(release, ends, n_rows), "compressed": compressed_bits(release),
+    }  # fmt: skip
     name = min(codes, key=lambda k: codes[k])
     return codes[name] + 1.0, name
 
 
-def model_bits(release: Release, ends: Ends) -> float:
+def model_bits(release: Release, ends: Ends, n_rows: int) -> float:
     """Length of a release under the model code: minus the logarithm of its probability.
 
     In this order, each given all before it:
@@ -45,8 +50,8 @@ def model_bits(release: Release, ends: Ends) -> float:
     - Of each column, the set of its thresholds: of the multiples of one half in its domain, if all
       are; else of all floating-point numbers. Then which one each test has.
     - Where missing values go, whether tests are strict, and which categories go left.
-    - Of each statistic whether it is given; counts as parts of those of the parent, all parts
-      equally likely; other numbers as they are.
+    - Of each statistic whether it is given; counts of the root as parts of all rows, and others as
+      parts of those of the parent, all parts equally likely; other numbers as they are.
     - The borders and the ends of columns that the file holds beside the trees.
     """
     trees = release.trees
@@ -72,7 +77,7 @@ def model_bits(release: Release, ends: Ends) -> float:
         bits += _whole(len(named)) + 31 * len(named)
         tests = [t.categories for t in trees if t.categories is not None] if sets else []
         bits += sum(len(named) * len(test.by_node) for test in tests)
-    bits += sum(_of_statistics(tree) for tree in trees)
+    bits += sum(_of_statistics(tree, n_rows) for tree in trees)
     held = [*release.borders.values(), *release.ranges.values()]
     return bits + sum(_whole(len(numbers)) + _REAL * len(numbers) for numbers in held)
 
@@ -168,7 +173,7 @@ def _set_of(cuts: FloatArray, ends: tuple[float, float] | None) -> float:
     return 1.0 + width * len(cuts) - float(gammaln(len(cuts) + 1)) / _LN2
 
 
-def _of_statistics(tree: Tree) -> float:
+def _of_statistics(tree: Tree, n_rows: int) -> float:
     bits, by_class = 0.0, None
     for entry in sorted(tree.statistics, key=lambda e: not e.per_class):
         bits += 1.0 + _flags(entry.held)
@@ -178,7 +183,10 @@ def _of_statistics(tree: Tree) -> float:
         elif additive:
             parts = entry.values.reshape(tree.n_nodes, -1)
             parent = parts[~tree.is_leaf]
-            bits += 2.0 + sum(map(_whole, parts[0])) + float(np.log2(parent + 1.0).sum())
+            n_others = parts.shape[1] - 1
+            of_all = parts[0].sum() == n_rows
+            bits += 3.0 + float(np.log2(parent + 1.0).sum())
+            bits += _choose(n_rows + n_others, n_others) if of_all else sum(map(_whole, parts[0]))
             if entry.per_class:
                 by_class = entry.values.sum(axis=1)
         else:

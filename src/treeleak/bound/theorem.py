@@ -169,7 +169,7 @@ def bound_of(
         log2_p = _by_schema(schema)
     else:
         raise NotCovered(ENDLESS)
-    bits, code = description_length(release, ends)
+    bits, code = description_length(release, ends, n)
     best: tuple[float, int | None, float, float] = (math.inf, None, float(log2_p.max()), 0.0)
     for share in _SHARES:
         # More than this share of people is common only where they are as likely as the last.
