@@ -139,7 +139,7 @@ def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
     verdicts = {}
     for leaf in (1, 40):
         model = RandomForestClassifier(20, min_samples_leaf=leaf, random_state=seed).fit(X, y)
-        audit = treeleak.audit(model, X, y, time_limit=20)
+        audit = treeleak.audit(model, X, y, time_limit=8)
         found = next(f for f in audit.findings if f.part == "membership")
         verdicts[leaf] = found.verdict
         document = audit.to_dict()["shadows"]
