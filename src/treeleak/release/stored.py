@@ -40,8 +40,8 @@ class StoredObject:
 
     @property
     def name(self) -> str:
-        """The class without its module."""
-        return self.type.rpartition(".")[2]
+        """The class without its module; classes of R have dots in their names."""
+        return self.type[2:] if self.type.startswith("R.") else self.type.rpartition(".")[2]
 
     def get(self, attribute: str, default: Any = None) -> Any:
         """The stored attribute, or ``default``."""

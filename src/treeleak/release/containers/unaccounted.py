@@ -88,13 +88,13 @@ def beside_packed(path: Path) -> bytes:
         while magic and data.lstrip(b"\0"):
             if not data.startswith(magic):
                 return found + data.strip(b"\0")
-            found += _header(data)
+            found += header_of(data)
             data = _next_packed(file, data)
             data += file.read(_BLOCK)
     return found
 
 
-def _header(data: bytes) -> bytes:
+def header_of(data: bytes) -> bytes:
     """Read extra fields and a comment in the header of a packed file, and a name if it is long."""
     if not data.startswith(b"\x1f\x8b"):
         return b""
