@@ -15,7 +15,7 @@ import numpy as np
 
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_R_GROWN, MOST_R_ITEMS, MOST_R_LEVELS, at_most
-from treeleak.release.readers.r_packed import PACKED, unpacked
+from treeleak.release.readers.packed import PACKED, unpacked
 from treeleak.release.readers.r_values import (
     MISSING,
     Attributes,

@@ -1,4 +1,4 @@
-"""What R packs: gzip, bzip2 and xz, unpacked in steps, with a bound."""
+"""Files packed with gzip, bzip2 or xz: unpacked in steps, with a bound, every byte accounted for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_R_BYTES, at_most
-from treeleak.release.containers.unaccounted import header_of
 from treeleak.release.stored import Leftover
 
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x5d\0\0")
 _STEP = 1 << 20
 _FIRST = 100
 """Bytes by which a format is known."""
+_MOST_NAME = 100
+"""Bytes of the name that a packed file keeps of what it was."""
 _MOST_MEMORY = 1 << 28
 """Of the unpacking of xz: R's strongest takes a quarter of it."""
 
@@ -83,3 +84,17 @@ def _unpacking(head: bytes) -> Any:
 def _grow(data: bytearray, more: bytes) -> None:
     data += more
     at_most(MOST_R_BYTES, len(data), "bytes")
+
+
+def header_of(data: bytes) -> bytes:
+    """Read extra fields and a comment in the header of a packed file, and a name if it is long."""
+    if not data.startswith(b"\x1f\x8b"):
+        return b""
+    flags, rest, extra, comment = data[3], data[10:], b"", b""
+    if flags & 4:
+        n = 2 + int.from_bytes(rest[:2], "little")
+        extra, rest = rest[2:n], rest[n:]
+    name, _, rest = rest.partition(b"\0") if flags & 8 else (b"", b"", rest)
+    if flags & 16:
+        comment = rest.partition(b"\0")[0]
+    return extra + (name if len(name) > _MOST_NAME else b"") + comment
