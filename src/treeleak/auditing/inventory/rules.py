@@ -10,6 +10,7 @@ import numpy as np
 
 from treeleak.auditing.inventory import conditions, forms, numbers, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
+from treeleak.auditing.inventory import rules_of_r
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
 
@@ -67,6 +68,7 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
+    *rules_of_r.OF_R,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -1,4 +1,4 @@
-"""Files packed with gzip, bzip2 or xz: unpacked in steps, with a bound, every byte accounted for."""
+"""Files packed with gzip, bzip2 or xz: unpacked in steps, within a bound."""
 
 from __future__ import annotations
 

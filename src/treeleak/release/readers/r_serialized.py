@@ -82,7 +82,7 @@ def read_r(path: Path, trust_pickle: bool = False) -> Any:  # noqa: ARG001
         return NotImplemented
     value, left = read_r_value(content.data)
     if isinstance(value, (dict, list)):
-        value = StoredObject(f"builtins.{type(value).__name__}", {"value": value})
+        value = StoredObject("R.list", {"value": value})
     elif isinstance(value, (Opaque, np.ndarray, bytes)):
         value = StoredObject("R.vector", {"value": value})
     elif value is None:
@@ -381,7 +381,8 @@ class _Reading:
         for _ in range(self.length(4)):
             kind = self.integer()
             if kind == _BYTE_CODE:
-                content.append((yield self.code(defined)))
+                inner = yield self.code(defined)
+                content.append(Opaque("R.bytecode", "byte code", inner))
             else:
                 content.append((yield self.cell(kind, defined)))
         return content
