@@ -18,6 +18,8 @@ MOST_CONSTANTS = 64
 """In one call: more were not typed by anybody."""
 _MOST_LIKE_ROWS = 5
 """Lines of a source file that look like lines of a table."""
+_MOST_TYPED = 4
+"""Numbers in one constant of code: R computes ``1:4`` when it compiles."""
 _MOST_SEEN = 100_000
 _CODE = ("R.call", "R.symbol", "R.builtin", "R.expression")
 _PLACES = ("R.expressionsIndex", "R.srcrefsIndex")
@@ -54,9 +56,10 @@ def is_plain_code(value: Any) -> bool:
             if _is_source(one):
                 if not _is_plain_source(one):
                     return False
-            elif one.type not in (*_CODE, "R.vector", "R.srcref"):
-                return False
-            elif n_constants(one) > MOST_CONSTANTS:
+            elif (
+                one.type not in (*_CODE, "R.vector", "R.srcref")
+                or n_constants(one) > MOST_CONSTANTS
+            ):
                 return False
             else:
                 stack += one.state.values()
@@ -67,7 +70,7 @@ def is_plain_code(value: Any) -> bool:
         elif isinstance(one, (list, tuple)):
             stack += one
         elif isinstance(one, np.ndarray):
-            if one.size > forms.SHORT:
+            if one.size > _MOST_TYPED:
                 return False
             stack += one.ravel().tolist()
         elif isinstance(one, (str, bytes)) and len(one) > forms.MAX_PROSE:
@@ -110,6 +113,6 @@ def _is_plain_source(value: StoredObject) -> bool:
             lines = [str(line).strip() for line in array.tolist()]
             if sum(map(forms.is_like_row, lines)) > _MOST_LIKE_ROWS:
                 return False
-        elif not (isinstance(array, np.ndarray) and array.size <= forms.SHORT or array is None):
+        elif not ((isinstance(array, np.ndarray) and array.size <= forms.SHORT) or array is None):
             return isinstance(inner, StoredObject) and _is_source(inner)
     return True

@@ -21,7 +21,7 @@ from treeleak.auditing.inventory.forms import MAX_NAME, SHORT, is_code, pieces, 
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.r_objects import inside_r, is_r, n_rows_of, rest_of, rule_of_r
+from treeleak.auditing.inventory.r_objects import context_of_r, inside_r, is_r, rest_of, rule_of_r
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
     RULES,
@@ -137,8 +137,8 @@ def take_inventory(
         model = StoredObject("release", document, leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
-    if is_r(model) and context.n_rows is None:
-        context = replace(context, n_rows=n_rows_of(model))
+    if is_r(model):
+        context = context_of_r(model, context)
     table = None if rows is None else Table.of(rows)
     context = context if table is None else replace(context, rows=rows, table=table)
     found: dict[tuple[str, Rule], Counter[str]] = {}

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,15 @@ from treeleak.auditing.inventory.owners import hides_bits
 from treeleak.auditing.inventory.vectors_of_r import (
     Columns,
     columns_of,
+    is_about,
     is_compact,
+    is_curve,
     is_grid,
     lines_of,
+    texts_of,
     vector_of,
 )
+from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.stored import Opaque, StoredObject, objects_in
 
 FEWEST, SURE = 5, 20
@@ -39,6 +45,8 @@ FEWEST, SURE = 5, 20
 _NARROW = 3
 """Columns of a list of vectors that is taken for a table: pairs of vectors are common."""
 _MOST_NAMES = 10_000
+_MOST_KNOWN = 0.8
+"""Share of the model's columns that a table of its rows has at least."""
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
 
@@ -48,28 +56,36 @@ def is_r(stored: Any) -> bool:
     return isinstance(stored, StoredObject) and stored.type.startswith("R.")
 
 
-def n_rows_of(model: StoredObject) -> int | None:
-    """Guess the number of training rows from the fields that have one entry for each."""
-    found: Counter[int] = Counter()
-    for stored in objects_in(model):
-        if not is_r(stored):
-            continue
+def context_of_r(model: StoredObject, context: Context) -> Context:
+    """Add what an object of R says of the number of rows and of the names of columns.
+
+    Where nothing states the number, it is guessed from the fields that have an entry for each row.
+    """
+    stated: Counter[int] = Counter()
+    counted: Counter[int] = Counter()
+    columns = set() if context.release is None else set(context.release.feature_names)
+    for stored in filter(is_r, objects_in(model)):
         for holder in (stored.state, *filter(_is_mapping, stored.state.values())):
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
-                    array = vector_of(value)
-                    if (
-                        isinstance(array, np.ndarray)
-                        and array.size == 1
-                        and array.dtype.kind in "if"
-                    ):
-                        found[int(array.ravel()[0]) if np.isfinite(array).all() else 0] += 2
-                elif fits(rules_of_r.PER_ROW_NAMES, str(name)) or fits(
-                    rules_of_r.TABLE_NAMES, str(name)
-                ):
-                    found[lines_of(value)] += 1
-    likely = [(times, n) for n, times in found.items() if n >= FEWEST]
-    return max(likely)[1] if likely else None
+                    stated[_whole(value)] += 1
+                elif fits(f"{rules_of_r.ENTRY_NAMES} {rules_of_r.TABLE_NAMES}", str(name)):
+                    counted[lines_of(value)] += 1
+                elif fits(rules_of_r.COLUMN_NAMES, str(name)):
+                    columns |= texts_of(value)
+    likely = [(times, n) for n, times in stated.items() if n >= FEWEST]
+    likely = likely or [(times, n) for n, times in counted.items() if n >= SURE]
+    n_rows = context.n_rows or (max(likely)[1] if likely else None)
+    return replace(context, n_rows=n_rows, columns=frozenset(columns))
+
+
+def _whole(value: Any) -> int:
+    """Read a single whole number; 0 where there is none."""
+    array = vector_of(value)
+    if not isinstance(array, np.ndarray) or array.size != 1 or array.dtype.kind not in "if":
+        return 0
+    number = float(array.ravel()[0])
+    return int(number) if 0 <= number <= MOST_ROWS else 0
 
 
 def _is_mapping(value: Any) -> bool:
@@ -91,8 +107,9 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
         plain = rule.mark == "leaks" or lines != n or lines == 1
         if known and plain and rule.when(value, context):
             return rule
-    if (columns := columns_of(value)) is not None and _are_rows(columns, name, context):
-        return rules_of_r.ROWS
+    table = columns_of(value, _known_fields(value.name if is_r(value) else owner.name))
+    if table is not None and (of_table := _of_table(table, name, context)) is not None:
+        return of_table
     if is_code(value):
         if is_plain_code(value):
             return rules_of_r.CODE
@@ -115,6 +132,10 @@ def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | No
     names = fits(rules_of_r.NAME_NAMES, name) and (bool(texts) or not array.size)
     if n is not None and len(array) == n >= FEWEST and not (names and is_compact(array)):
         return rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
+    named = n is not None and n >= FEWEST and fits(rules_of_r.TABLE_NAMES, name)
+    # A matrix without its dimensions.
+    if named and n is not None and array.size >= 2 * n and array.size % n == 0:
+        return rules_of_r.ROWS
     if name == "levels" and n is not None and 2 * len(texts) > n:
         return rules_of_r.VALUES
     if names and array.size <= _MOST_NAMES and all(len(str(v)) <= forms.MAX_NAME for v in texts):
@@ -132,26 +153,32 @@ def _is_container(value: Any) -> bool:
 # ------------------------------------------------------------------------------------- tables
 
 
-def _are_rows(table: Columns, name: str, context: Context) -> bool:
-    """Say whether the lines of a table are rows: of people, not of columns, trees or settings."""
-    n, release = context.n_rows, context.release
+def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
+    """Tell lines that are rows from those that are columns, trees or settings; None if too few."""
+    n, d = context.n_rows, len(table.columns)
     named = fits(rules_of_r.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
-        return True
-    if release is not None and table.lines >= FEWEST and table.names:
-        known = {str(column) for column in release.feature_names}
-        if known and len(known & set(table.names)) >= 0.8 * len(known):
-            return True
-    if table.lines < (FEWEST if named else SURE) or not table.plain_lines or is_grid(table):
-        return False
-    if table.kind == "frame" or named:
-        return True
+        return rules_of_r.ROWS
+    if is_about(table, context.columns):
+        return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
+    known = set() if context.release is None else set(context.release.feature_names)
+    if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
+        return rules_of_r.ROWS
+    if table.lines < FEWEST or (table.kind == "list" and d < _NARROW):
+        return None
+    if is_grid(table):
+        return rules_of_r.SETTINGS
+    if table.lines < (FEWEST if named else SURE) or (is_curve(table) and not named):
+        return rules_of_r.UNKNOWN if table.kind == "frame" else None
     # A matrix as wide as it is long is one of columns by columns, more likely than not.
-    return (
-        n is None
-        and len(table.columns) >= (2 if table.kind == "matrix" else _NARROW)
-        and (table.kind != "matrix" or table.lines > len(table.columns))
-    )
+    return None if table.kind == "matrix" and table.lines <= d and not named else rules_of_r.ROWS
+
+
+@lru_cache(1000)
+def _known_fields(owner: str) -> tuple[str, ...]:
+    """List the fields of a class that are no columns, whatever their length."""
+    of_class = [rule.names for rule in rules_of_r.OF_CLASSES if fits(rule.owner, owner)]
+    return tuple(" ".join((rules_of_r.ENTRY_NAMES, *of_class)).split())
 
 
 def rest_of(value: Any) -> list[tuple[str, Any]]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.auditing.inventory import conditions, forms, numbers, searches
+from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_r, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
-from treeleak.auditing.inventory import rules_of_r
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
 

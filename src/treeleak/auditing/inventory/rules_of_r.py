@@ -12,10 +12,15 @@ from treeleak.auditing.inventory.vectors_of_r import lines_of
 from treeleak.release.stored import StoredObject
 
 TABLE_NAMES = "model data x X trainingData training template train train_data newdata mf orig.data"
-PER_ROW_NAMES = (
+ENTRY_NAMES = (
     "y Y residuals fitted.values fitted linear.predictors effects predicted predictions votes "
     "oob.times where weights prior.weights case.weights offset inbag inbag.counts pred fit resid "
-    "na.action row.names names dimnames rowIndex train.labels responses codes status time"
+    "rowIndex train.labels responses"
+)
+PER_ROW_NAMES = f"{ENTRY_NAMES} row.names names dimnames na.action codes status time"
+COLUMN_NAMES = (
+    "independent.variable.names xNames var.names coefnames variable variables xlevels predictors "
+    "columns feature* term.labels dataClasses forest.independent.variable.names column xNames"
 )
 NAME_NAMES = (
     "names dimnames levels row.names xlevels classes class.values *names* levels var.names "
@@ -39,27 +44,30 @@ UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows this part. I
     owner="R", unknown=True)
 UNKNOWN_CODE = Rule("*", "not assessed", "code with data in it", "A function or a call of R that "
     "holds more than what is typed: rows may stand there.", owner="R", unknown=True)
-ROWS = Rule(TABLE_NAMES, "leaks", "a table of rows", "R keeps here the table that the model was fitted to, "
-    "or a part of the program left one: each line is a row.", owner="R", change="rows", rows=True)
-PER_ROW = Rule(PER_ROW_NAMES, "leaks", "one entry for each training row", "R keeps here one number, label or "
-    "name for each training row, in their order.", owner="R", change="per_row")
+ROWS = Rule(TABLE_NAMES, "leaks", "a table of rows", "R keeps here the table that the model was "
+    "fitted to, or a part of the program left one: each line is a row.", owner="R", change="rows",
+    rows=True)
+PER_ROW = Rule(PER_ROW_NAMES, "leaks", "one entry for each training row", "R keeps here one "
+    "number, label or name for each training row, in their order.", owner="R", change="per_row")
 AS_MANY = Rule("*", "not assessed", "as many entries as training rows", "It may hold one value for "
     "every row. treeleak has no rule for it.", owner="R", change="per_row", unknown=True)
 VALUES = Rule("levels", "leaks", "values that occur in the training rows", "A factor has a level "
     "for more than every second row: most of these belong to one person alone.", owner="R",
     change="values")
-NAMES = Rule(NAME_NAMES, "harmless", "names of columns and classes", "They name columns and labels, not "
-    "the rows that have them.", owner="R")
+NAMES = Rule(NAME_NAMES, "harmless", "names of columns and classes", "They name columns and "
+    "labels, not the rows that have them.", owner="R")
 CODE = Rule("*", "harmless", "calls and functions", "Code of R, as it was typed: words and single "
     "numbers.", owner="R")
+ABOUT_COLUMNS = Rule("*", "not assessed", "numbers about columns",
+    "One line for each column, or for each level of it. treeleak does not attack them.", owner="R")
 SETTINGS = Rule("*", "harmless", "settings", "Single numbers and words, and what is empty.",
-    owner="R")
+    owner="R", form=forms.short)
 
 OF_CLASSES: tuple[Rule, ...] = (
     Rule("inbag.counts inbag", "leaks", "row numbers that each tree drew", "It names the rows "
         "behind every count.", owner=_FORESTS, change="seeds"),
-    Rule("index indexOut indexFinal", "leaks", "row numbers of resamples", "It names the training "
-        "rows that each trial fit saw.", change="per_row"),
+    Rule("index indexOut indexFinal Resample* Fold*", "leaks", "row numbers of resamples",
+        "It names the training rows that each trial fit saw.", change="per_row"),
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
         "Averages over rows, for columns, trees or settings.", form=_summary),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
@@ -74,7 +82,7 @@ OF_CLASSES: tuple[Rule, ...] = (
         change="counts"),
     Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
         "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
-        change="leaves", form=lambda v, o: not isinstance(v, StoredObject)),
+        change="leaves", form=lambda v, _: not isinstance(v, StoredObject)),
     Rule("ensemble node nodes tree prediction_weights weights", "leaks", "the rows of each node",
         "Nodes keep weights of training rows, counts, or predictions that are computed from them.",
         owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts"),
@@ -99,6 +107,7 @@ OF_CLASSES: tuple[Rule, ...] = (
         owner="lm glm nls gam* qr mlm", form=_summary),
 )
 OF_R: tuple[Rule, ...] = (
-    *OF_CLASSES, UNKNOWN, UNKNOWN_CODE, ROWS, PER_ROW, AS_MANY, VALUES, NAMES, CODE, SETTINGS,
+    *OF_CLASSES, UNKNOWN, UNKNOWN_CODE, ROWS, PER_ROW, AS_MANY, VALUES, NAMES, CODE,
+    ABOUT_COLUMNS, SETTINGS,
 )
 # fmt: on

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory.conditions import fits
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
 _FEW = 2
+_CURVE = 3
+"""Columns of a curve: where, how high, and of which kind."""
+_LEAST_STEM, _NEARLY_ALL, _INTERCEPT = 3, 0.8, "(Intercept)"
 _MOST_COMPARED = 10_000
 _BESIDE = ("row.names", "class", "names", "terms", "na.action", "levels", "dimnames")
 
@@ -26,8 +30,8 @@ class Columns:
     lines: int
     columns: tuple[NDArray[Any], ...]
     names: tuple[str, ...] = ()
-    plain_lines: bool = True
-    """Whether lines have no names of their own, but for numbers."""
+    rows: Any = None
+    """Names of the lines."""
 
 
 def vector_of(value: Any) -> Any:
@@ -55,21 +59,24 @@ def lines_of(value: Any) -> int:
     return 0
 
 
-def columns_of(value: Any) -> Columns | None:
-    """Find a table in a data frame, a matrix, or a list, an object or an environment of vectors."""
+def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
+    """Find a table in a data frame, a matrix, or a list, an object or an environment of vectors.
+
+    ``others``: patterns of names of what is no column of a list.
+    """
     if isinstance(value, np.ndarray):
         return _matrix(value, None)
     if isinstance(value, Mapping):
-        return _of_members(value, "list")
+        return _of_members(value, "list", others)
     if not isinstance(value, StoredObject) or not value.type.startswith("R."):
         return None
     if value.type == "R.data.frame":
-        return _of_members(value.state, "frame")
+        return _of_members(value.state, "frame", ())
     if (array := vector_of(value)) is not None:
         return _matrix(array, value.get("dimnames"))
     if value.type == "R.environment":
-        return columns_of(value.get("values"))
-    return _of_members(value.state, "list")
+        return columns_of(value.get("values"), others)
+    return _of_members(value.state, "list", others)
 
 
 def _matrix(array: Any, dimnames: Any) -> Columns | None:
@@ -78,15 +85,15 @@ def _matrix(array: Any, dimnames: Any) -> Columns | None:
     held = list(dimnames.values()) if isinstance(dimnames, Mapping) else dimnames
     rows, columns = held if isinstance(held, list) and len(held) == 2 else (None, None)
     names = tuple(map(str, columns)) if isinstance(columns, np.ndarray) else ()
-    return Columns("matrix", len(array), tuple(array.T), names, is_compact(rows))
+    return Columns("matrix", len(array), tuple(array.T), names, rows)
 
 
-def _of_members(members: Mapping[Any, Any], kind: str) -> Columns | None:
+def _of_members(members: Mapping[Any, Any], kind: str, others: tuple[str, ...]) -> Columns | None:
     """Take the vectors of the length that most of them have."""
     vectors = {
         str(k): v for k, inner in members.items()
         if (k not in _BESIDE) and isinstance(v := vector_of(inner), np.ndarray) and v.ndim == 1
-        and (kind == "frame" or not _has_names(inner))
+        and (kind == "frame" or not (_has_names(inner) or fits(" ".join(others), str(k))))
     }  # fmt: skip
     lengths = Counter(len(v) for v in vectors.values())
     if not lengths:
@@ -96,7 +103,7 @@ def _of_members(members: Mapping[Any, Any], kind: str) -> Columns | None:
         return None
     chosen = {k: v for k, v in vectors.items() if len(v) == lines}
     rows = members.get("row.names") if kind == "frame" else None
-    return Columns(kind, lines, tuple(chosen.values()), tuple(chosen), is_compact(rows))
+    return Columns(kind, lines, tuple(chosen.values()), tuple(chosen), rows)
 
 
 def _has_names(value: Any) -> bool:
@@ -110,6 +117,38 @@ def is_compact(names: Any) -> bool:
     if not isinstance(names, np.ndarray) or names.dtype != object:
         return True
     return all(name is None or str(name).isdigit() for name in names.ravel().tolist())
+
+
+def texts_of(value: Any) -> set[str]:
+    """Texts in a vector; names of the items of a list."""
+    if isinstance(value, Mapping):
+        return {str(key) for key in value}
+    array = vector_of(value)
+    if not isinstance(array, np.ndarray) or array.dtype != object:
+        return set()
+    return {text for text in array.ravel().tolist() if isinstance(text, str)}
+
+
+def is_about(table: Columns, columns: frozenset[str]) -> bool:
+    """Say whether the lines of a table go by columns of another, or by levels of these."""
+    if not columns:
+        return False
+    starts = tuple(name for name in columns if len(name) >= _LEAST_STEM)
+    for names in (table.rows, *table.columns):
+        listed = texts_of(names)
+        about = sum(t in columns or t == _INTERCEPT or t.startswith(starts) for t in listed)
+        if listed and len(listed) == table.lines and about >= _NEARLY_ALL * len(listed):
+            return True
+    return False
+
+
+def is_curve(table: Columns) -> bool:
+    """Say whether a narrow table ascends or descends in a column, as steps of a curve do."""
+    if len(table.columns) > _CURVE:
+        return False
+    numbers = [c for c in table.columns if c.dtype.kind in "if" and len(c) > 1]
+    steps = [np.diff(c) for c in numbers]
+    return any(bool((s > 0).all() or (s < 0).all()) for s in steps)
 
 
 def is_grid(table: Columns) -> bool:
