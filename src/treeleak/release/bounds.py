@@ -23,8 +23,8 @@ MOST_R_BYTES = 2**30
 MOST_R_ITEMS = 2**23
 """Vectors, texts and cells of lists: each takes a step in Python, and up to 300 bytes."""
 
-MOST_R_LEVELS = 1000
-"""Of items in items: expressions and trees of lists have up to a hundred."""
+MOST_R_LEVELS = 3000
+"""Of items in items: a formula has a level for each of its columns."""
 
 MOST_R_GROWN = 2**24
 """Numbers and texts that a file describes and does not hold, such as 1 to n."""

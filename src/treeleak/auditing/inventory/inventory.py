@@ -137,7 +137,7 @@ def take_inventory(
         model = StoredObject("release", document, leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
-    if is_r(model):
+    if is_r(model) or is_around(model):
         context = context_of_r(model, context)
     table = None if rows is None else Table.of(rows)
     context = context if table is None else replace(context, rows=rows, table=table)
@@ -257,6 +257,8 @@ def _may_be_of_people(part: _Part, rule: Rule) -> bool:
     """Whether to count values: not in settings or averages, nor where a finding says more."""
     if rule.rows or rule.unknown or rule.names == SEED_NAMES:
         return False
+    if is_r(part.owner) and not isinstance(part.value, np.ndarray):
+        return False
     # Those of encoders of labels are the values of a column.
     return rule.mark != "harmless" or part.name == "classes_"
 
@@ -280,7 +282,8 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
     while stack:
         part = stack.pop()
         rule = UNKNOWN if part.left_over else _known(part, context)
-        if rule is not None and not part.left_over and is_r(part.owner):
+        of_r = is_r(part.owner) or is_r(part.value)
+        if rule is not None and not part.left_over and of_r:
             # Attributes of a table, or of a vector, can hold others.
             stack += _inside_r(part, rest_of(part.value)) if rule is not CODE else []
         if rule is not None:
@@ -290,7 +293,7 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
             continue
         # The same object at the same place says nothing new, however often it is referred to.
         # Environments of R refer to each other, and to themselves.
-        key = (id(part.value), "" if is_r(part.owner) else part.path)
+        key = (id(part.value), "" if of_r else part.path)
         if key not in seen:
             seen.add(key)
             judged, inside = _apart(part, context)
@@ -306,7 +309,7 @@ def _is_flag(value: Any) -> bool:
 
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
-    if is_r(part.owner):
+    if is_r(part.owner) or is_r(part.value):
         return rule_of_r(part.owner, part.name, part.value, context)
     if (beside := rule_beside(part.owner, part.name, part.value, context)) is not None:
         return beside

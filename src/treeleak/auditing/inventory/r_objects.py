@@ -47,6 +47,7 @@ _NARROW = 3
 _MOST_NAMES = 10_000
 _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
+_NAMES = f"{rules_of_r.NAME_NAMES} {rules_of_r.COLUMN_NAMES}"
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
 
@@ -129,7 +130,7 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
 def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | None) -> Rule:
     """Judge a vector, or what each name stands for."""
     texts = [v for v in array.ravel().tolist() if v is not None] if array.dtype == object else []
-    names = fits(rules_of_r.NAME_NAMES, name) and (bool(texts) or not array.size)
+    names = fits(_NAMES, name) and (bool(texts) or not array.size)
     if n is not None and len(array) == n >= FEWEST and not (names and is_compact(array)):
         return rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
     named = n is not None and n >= FEWEST and fits(rules_of_r.TABLE_NAMES, name)
@@ -158,13 +159,13 @@ def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
     n, d = context.n_rows, len(table.columns)
     named = fits(rules_of_r.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
-        return rules_of_r.ROWS
+        return rules_of_r.ROWS if table.kind != "vector" else None
     if is_about(table, context.columns):
         return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
     known = set() if context.release is None else set(context.release.feature_names)
     if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
         return rules_of_r.ROWS
-    if table.lines < FEWEST or (table.kind == "list" and d < _NARROW):
+    if table.lines < FEWEST or table.kind == "vector" or (table.kind == "list" and d < _NARROW):
         return None
     if is_grid(table):
         return rules_of_r.SETTINGS

@@ -90,9 +90,9 @@ OF_CLASSES: tuple[Rule, ...] = (
         "Each lies between two values of training rows, mostly half-way.",
         owner=f"{_FORESTS} {_TREES}", change="values"),
     Rule("child.nodeIDs split.varIDs treemap nodestatus bestvar ndbigtree leftDaughter "
-        "rightDaughter var.type ncat maxcat nrnodes is.ordered", "not assessed",
-        "shape of the trees", "Predictions need it. The choice of splits depends on the rows. This "
-        "audit does not attack the shape alone.", owner=f"{_FORESTS} {_TREES}",
+        "rightDaughter var.type ncat maxcat nrnodes is.ordered ordered var.monotone "
+        "var.levels", "not assessed", "shape of the trees", "Predictions need it. The choice of "
+        "splits depends on the rows. This audit does not attack the shape alone.", owner=f"{_FORESTS} {_TREES}",
         form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
     Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
         "its prediction and its number of rows.", owner="gbm*", change="leaves"),
@@ -106,6 +106,15 @@ OF_CLASSES: tuple[Rule, ...] = (
         "They are computed from all rows together. treeleak does not attack them.",
         owner="lm glm nls gam* qr mlm", form=_summary),
 )
+WORDS = (
+    "lm glm workspace function environment values enclosing formals body train finalModel control "
+    "call arguments terms Environment recipe steps data frame vector factor qr content list value "
+    "codes extra matrix code class srcref file R rpart gbm ranger randomForest formula cforest "
+    "constparty ctree party glmnet xgb Booster coxph survreg gam nls preProcess workflow fit pre "
+    "mold blueprint ptypes predictors outcomes ptype"
+)
+"""Names of classes and fields that say nothing of anybody."""
+
 OF_R: tuple[Rule, ...] = (
     *OF_CLASSES, UNKNOWN, UNKNOWN_CODE, ROWS, PER_ROW, AS_MANY, VALUES, NAMES, CODE,
     ABOUT_COLUMNS, SETTINGS,

@@ -16,6 +16,7 @@ from treeleak.release.stored import StoredObject
 _FEW = 2
 _CURVE = 3
 """Columns of a curve: where, how high, and of which kind."""
+_OF_COEFFICIENTS = ("Estimate", "Std. Error")
 _LEAST_STEM, _NEARLY_ALL, _INTERCEPT = 3, 0.8, "(Intercept)"
 _MOST_COMPARED = 10_000
 _BESIDE = ("row.names", "class", "names", "terms", "na.action", "levels", "dimnames")
@@ -62,7 +63,8 @@ def lines_of(value: Any) -> int:
 def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
     """Find a table in a data frame, a matrix, or a list, an object or an environment of vectors.
 
-    ``others``: patterns of names of what is no column of a list.
+    ``others``: patterns of names of what is no column of a list. A vector with names is a table of
+    one column.
     """
     if isinstance(value, np.ndarray):
         return _matrix(value, None)
@@ -73,6 +75,8 @@ def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
     if value.type == "R.data.frame":
         return _of_members(value.state, "frame", ())
     if (array := vector_of(value)) is not None:
+        if _has_names(value) and isinstance(array, np.ndarray) and array.ndim == 1:
+            return Columns("vector", len(array), (array,), rows=value.get("names"))
         return _matrix(array, value.get("dimnames"))
     if value.type == "R.environment":
         return columns_of(value.get("values"), others)
@@ -131,6 +135,8 @@ def texts_of(value: Any) -> set[str]:
 
 def is_about(table: Columns, columns: frozenset[str]) -> bool:
     """Say whether the lines of a table go by columns of another, or by levels of these."""
+    if _INTERCEPT in texts_of(table.rows) or {*_OF_COEFFICIENTS} <= {*table.names}:
+        return True
     if not columns:
         return False
     starts = tuple(name for name in columns if len(name) >= _LEAST_STEM)

@@ -28,7 +28,7 @@ _MOST_MEMORY = 1 << 28
 class Unpacked:
     """What a file holds, and what stands beside it."""
 
-    data: bytes
+    data: bytearray
     left: tuple[Leftover, ...]
 
 
@@ -47,7 +47,7 @@ def unpacked(path: Path, wanted: Callable[[bytes], bool]) -> Unpacked | None:
             while block:
                 _grow(data, block)
                 block = file.read(_STEP)
-            return Unpacked(bytes(data), ())
+            return Unpacked(data, ())
         unpacking = _unpacking(head)
         try:
             while not unpacking.eof:
@@ -70,7 +70,7 @@ def unpacked(path: Path, wanted: Callable[[bytes], bool]) -> Unpacked | None:
             return None
     beside = (("in its header", header_of(head)), ("behind the packed data", behind))
     left = tuple(Leftover("the file", where, content) for where, content in beside if content)
-    return Unpacked(bytes(data), left)
+    return Unpacked(data, left)
 
 
 def _unpacking(head: bytes) -> Any:

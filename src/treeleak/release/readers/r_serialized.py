@@ -6,6 +6,7 @@ Internals, "Serialization Formats"): a tree of items, each behind a word of flag
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -40,8 +41,14 @@ _AS_TEXT = (
     'an R object written as text: read it in R, and write it with saveRDS(x, "model.rds"), or, '
     'of a workspace, with load() and then save(x, file = "model.RData")'
 )
-_ENCODING = re.compile(r"(?i)utf-?8|us-?ascii|ansi_x3\.4-1968|iso-?8859-?\d{1,2}|latin-?1|cp125\d")
+_ENCODING = re.compile(
+    r"(?i)utf-?8|(us-?)?ascii|ansi_x3\.4-1968|iso-?8859-?\d{1,2}|latin-?1|cp125\d"
+)
 _MOST_ENCODING = 63
+_WRITERS, _READERS = range(0x020000, 0x0A0000), (0x020300, 0x030500)
+"""Versions of R that write, and that can read what was written."""
+_STEPS = 3
+"""That a level of items takes."""
 _NIL = 254
 _CONSTANTS = {
     _NIL: None,
@@ -58,6 +65,7 @@ _POINTER, _WEAK, _RAW, _S4 = 22, 23, 24, 25
 _NUMBERS = {10: "i4", 13: "i4", 14: "f8", 15: "c16", _RAW: "u1"}
 _ALTERNATIVE, _REFERENCE, _PERSISTENT = 238, 255, 247
 _NAMED = {248: "the package", 249: "the namespace"}
+_EXACT = (_SYMBOL, _ENVIRONMENT, _PERSISTENT, *_NAMED)
 _CELLS = {_PAIRS, _CALL, 239, 240}
 """In byte code: a pairlist or a call; the same with attributes."""
 _DEFINED, _REPEATED = 244, 243
@@ -90,7 +98,7 @@ def read_r(path: Path, trust_pickle: bool = False) -> Any:  # noqa: ARG001
     return StoredObject(value.type, value.state, leftovers=(*content.left, *left))
 
 
-def read_r_value(data: bytes) -> tuple[Any, tuple[Leftover, ...]]:
+def read_r_value(data: bytes | bytearray) -> tuple[Any, tuple[Leftover, ...]]:
     """Read whatever unpacked bytes hold, and what is left over behind it."""
     start = _HEAD.match(data)
     if start is None:
@@ -98,15 +106,16 @@ def read_r_value(data: bytes) -> tuple[Any, tuple[Leftover, ...]]:
     reading = _Reading(data, len(start[1] or b"") + 2, ">" if start[2] else "<")
     value, left = reading.whole(workspace=start[1] is not None)
     if reading.at != len(data):
-        left += (Leftover("the end of the file", "bytes after the object", data[reading.at :]),)
+        behind = bytes(reading.data[reading.at :])
+        left += (Leftover("the end of the file", "bytes after the object", behind),)
     return value, left
 
 
 class _Reading:
     """A walk over the bytes, with a stack of its own."""
 
-    def __init__(self, data: bytes, at: int, order: str) -> None:
-        self.data, self.at, self.order = data, at, order
+    def __init__(self, data: bytes | bytearray, at: int, order: str) -> None:
+        self.data, self.at, self.order = memoryview(data), at, order
         self._references: list[Any] = []
         self._items = self._grown = 0
         self._native = "utf-8"
@@ -114,16 +123,20 @@ class _Reading:
 
     def whole(self, workspace: bool) -> tuple[Any, tuple[Leftover, ...]]:
         """Read the header and the object behind it."""
-        version, _, _ = (self.integer() for _ in range(3))
-        left: tuple[Leftover, ...] = ()
+        version, writer, oldest = (self.integer() for _ in range(3))
+        odd: dict[str, Any] = {}
+        if writer not in _WRITERS or oldest not in _READERS:
+            odd["version"] = (writer, oldest)
         if version == 3:
             n = self.integer()
             at_most(_MOST_ENCODING, n, "bytes of the name of an encoding")
-            name = self.take(n)
-            if _ENCODING.fullmatch(text := name.decode("latin-1")):
-                self._native = "ascii" if "ansi" in text.lower() else text
-            else:
-                left = (Leftover("the header", "the name of an unknown encoding", name),)
+            name = self.take(n).decode("latin-1")
+            try:
+                # Not any codec of Python's: some of them do other things.
+                self._native = codecs.lookup(name if _ENCODING.fullmatch(name) else "").name
+            except LookupError:
+                odd["encoding"] = name
+        left = (Leftover("the header", "what R does not write", odd),) * bool(odd)
         if not workspace:
             return self._run(self.item()), left
         flags = self.flags()
@@ -144,7 +157,7 @@ class _Reading:
             else:
                 value = None
                 stack.append(below)
-                if len(stack) > MOST_R_LEVELS:
+                if len(stack) > _STEPS * MOST_R_LEVELS:
                     raise BadModel(f"byte {self.at}: nested deeper than {MOST_R_LEVELS:,} levels")
         return value
 
@@ -158,7 +171,7 @@ class _Reading:
                 "damaged, or cut short on its way: copy or save it again"
             )
         self.at += n
-        return self.data[self.at - n : self.at]
+        return bytes(self.data[self.at - n : self.at])
 
     def integer(self) -> int:
         """Read a whole number."""
@@ -223,6 +236,8 @@ class _Reading:
     def parts(self, flags: int) -> Steps:
         """Read an item into its kind, its value and its attributes."""
         kind = flags & 0xFF
+        if flags != kind and (kind in _CONSTANTS or kind in _EXACT):
+            raise BadModel(f"byte {self.at - 4}: an item with flags that R does not write")
         if kind in _CONSTANTS:
             return "ready", _CONSTANTS[kind], {}
         if kind == _REFERENCE:
@@ -231,7 +246,7 @@ class _Reading:
                 raise BadModel(f"byte {self.at}: a reference to an item that is not there")
             return "ready", self._references[index - 1], {}
         if kind == _SYMBOL:
-            return "ready", self._kept(symbol(self.text() or "NA")), {}
+            return "ready", self._kept(symbol("NA" if (t := self.text()) is None else t)), {}
         if kind in _NAMED or kind == _PERSISTENT:
             if self.integer():
                 raise BadModel(f"byte {self.at - 4}: names with attributes")
@@ -271,9 +286,11 @@ class _Reading:
         if kind == _TEXTS:
             return "texts", np.array([*self.texts(), None], dtype=object)[:-1]
         if kind in (_LIST, _EXPRESSION):
-            values = [None] * self.length(4)
-            for k in range(len(values)):
-                values[k] = yield self.item()
+            values: list[Any] = []
+            n = self.length(4)
+            # Nothing is made room for: lists in lists could announce the same bytes again.
+            while len(values) < n:
+                values.append((yield self.item()))
             return ("list" if kind == _LIST else "expression"), values
         if kind == _BYTE_CODE:
             defined: dict[int, list[Any]] = {}

@@ -130,7 +130,7 @@ def _classes(value: Any) -> tuple[str, ...]:
 def made(kind: str, value: Any, attributes: Attributes) -> Any:
     """Make of an item what the rest of treeleak reads."""
     if kind == "ready":
-        return value
+        return StoredObject("R.vector", {"value": value, **attributes}) if attributes else value
     if kind == "pairs":
         tags = [tag or "" for tag, _ in value]
         names = {"names": np.array([*tags, None], dtype=object)[:-1]} if any(tags) else {}
@@ -209,7 +209,7 @@ def _of_vector(value: Any, attributes: Attributes, kind: str) -> Any:
         del attributes["dim"]
     classes = _classes(attributes.get("class"))
     first = _first_class(attributes)
-    if "factor" in classes and isinstance(value, np.ndarray) and value.dtype.kind in "if":
+    if "factor" in classes and _are_codes(value):
         codes = np.nan_to_num(value).astype(np.int64)
         return StoredObject("R.factor", with_attributes({"codes": codes}, attributes))
     if kind == "s4":
@@ -221,6 +221,12 @@ def _of_vector(value: Any, attributes: Attributes, kind: str) -> Any:
     return StoredObject(f"R.{first or 'vector'}", with_attributes({"value": value}, attributes))
 
 
+def _are_codes(value: Any) -> bool:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "if":
+        return False
+    return value.dtype.kind == "i" or bool((np.abs(np.nan_to_num(value)) < -_MISSING_WHOLE).all())
+
+
 def _shaped(flat: NDArray[Any], dim: Any) -> NDArray[Any]:
     sizes = dim.tolist() if isinstance(dim, np.ndarray) and dim.dtype.kind in "if" else [-1]
     if len(sizes) > _MOST_DIMENSIONS or any(n < 0 or n != int(n) for n in sizes if n == n):
@@ -230,4 +236,7 @@ def _shaped(flat: NDArray[Any], dim: Any) -> NDArray[Any]:
         product *= int(n) if n == n else -1
     if product != len(flat):
         raise BadModel(f"an array of {len(flat):,} items with the dimensions (dim) {sizes}")
-    return flat.reshape([int(n) for n in sizes], order="F")
+    try:
+        return flat.reshape([int(n) for n in sizes], order="F")
+    except ValueError as error:
+        raise BadModel(f"an array with the dimensions (dim) {sizes}") from error
