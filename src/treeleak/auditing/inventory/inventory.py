@@ -310,7 +310,9 @@ def _is_flag(value: Any) -> bool:
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     if is_r(part.owner) or is_r(part.value):
-        return rule_of_r(part.owner, part.name, part.value, context)
+        return _of_class(part, context) or rule_of_r(
+            part.owner, part.name, part.value, context
+        )
     if (beside := rule_beside(part.owner, part.name, part.value, context)) is not None:
         return beside
     if any(map(hides_bits, _arrays(part.value))):
@@ -337,6 +339,15 @@ def _known(part: _Part, context: Context) -> Rule | None:
     if isinstance(part.value, _CONTAINERS):
         return None
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
+
+
+def _of_class(part: _Part, context: Context) -> Rule | None:
+    """Find the rule of a field of a known class."""
+    if not _is_held(part) or any(map(hides_bits, _arrays(part.value))):
+        return None
+    of_class = (r for r in _rules_of(part.owner.name, part.name) if r.owner != "*")
+    fitting = (r for r in of_class if r.rows or r.form(part.value, part.owner))
+    return next((r for r in fitting if r.when(part.value, context)), None)
 
 
 def _arrays(value: Any) -> Iterator[Any]:

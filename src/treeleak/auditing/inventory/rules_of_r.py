@@ -92,7 +92,8 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("child.nodeIDs split.varIDs treemap nodestatus bestvar ndbigtree leftDaughter "
         "rightDaughter var.type ncat maxcat nrnodes is.ordered ordered var.monotone "
         "var.levels", "not assessed", "shape of the trees", "Predictions need it. The choice of "
-        "splits depends on the rows. This audit does not attack the shape alone.", owner=f"{_FORESTS} {_TREES}",
+        "splits depends on the rows. This audit does not attack the shape alone.",
+        owner=f"{_FORESTS} {_TREES}",
         form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
     Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
         "its prediction and its number of rows.", owner="gbm*", change="leaves"),
