@@ -310,9 +310,7 @@ def _is_flag(value: Any) -> bool:
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     if is_r(part.owner) or is_r(part.value):
-        return _of_class(part, context) or rule_of_r(
-            part.owner, part.name, part.value, context
-        )
+        return _of_class(part, context) or rule_of_r(part.owner, part.name, part.value, context)
     if (beside := rule_beside(part.owner, part.name, part.value, context)) is not None:
         return beside
     if any(map(hides_bits, _arrays(part.value))):

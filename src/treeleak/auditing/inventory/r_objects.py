@@ -42,8 +42,8 @@ from treeleak.release.stored import Opaque, StoredObject, objects_in
 
 FEWEST, SURE = 5, 20
 """Lines of a table with as many as there are training rows, and of any other table."""
-_NARROW = 3
-"""Columns of a list of vectors that is taken for a table: pairs of vectors are common."""
+_LEAST_WIDE = {"frame": 1, "matrix": 2, "list": 3, "vector": 2}
+"""Columns of what is taken for a table: two vectors of equal length are common."""
 _MOST_NAMES = 10_000
 _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
@@ -66,11 +66,16 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
     counted: Counter[int] = Counter()
     columns = set() if context.release is None else set(context.release.feature_names)
     for stored in filter(is_r, objects_in(model)):
+        if stored.type == "R.data.frame":
+            # Its columns may be called anything.
+            continue
         for holder in (stored.state, *filter(_is_mapping, stored.state.values())):
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
                     stated[_whole(value)] += 1
-                elif fits(f"{rules_of_r.ENTRY_NAMES} {rules_of_r.TABLE_NAMES}", str(name)):
+                elif fits(rules_of_r.ENTRY_NAMES, str(name)) or (
+                    fits(rules_of_r.TABLE_NAMES, str(name)) and columns_of(value) is not None
+                ):
                     counted[lines_of(value)] += 1
                 elif fits(rules_of_r.COLUMN_NAMES, str(name)):
                     columns |= texts_of(value)
@@ -159,13 +164,13 @@ def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
     n, d = context.n_rows, len(table.columns)
     named = fits(rules_of_r.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
-        return rules_of_r.ROWS if table.kind != "vector" else None
+        return rules_of_r.ROWS if d >= _LEAST_WIDE[table.kind] else None
     if is_about(table, context.columns):
         return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
     known = set() if context.release is None else set(context.release.feature_names)
     if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
         return rules_of_r.ROWS
-    if table.lines < FEWEST or table.kind == "vector" or (table.kind == "list" and d < _NARROW):
+    if table.lines < FEWEST or d < _LEAST_WIDE[table.kind]:
         return None
     if is_grid(table):
         return rules_of_r.SETTINGS
