@@ -85,6 +85,13 @@ def test_environments_that_refer_to_each_other_end_the_walk():
     assert rows_in(function) == ["function.environment.values.a.values"]
 
 
+def test_an_environment_of_columns_that_holds_itself_ends_the_walk():
+    values: dict = {name: np.cos(k * np.arange(30.0)) for k, name in enumerate("uvw")}
+    environment = StoredObject("R.environment", {"values": values, "enclosing": None})
+    values["self"] = environment
+    assert rows_in(StoredObject("R.own", {"e": environment})) == ["own", "own.e"]
+
+
 def test_tables_of_columns_settings_and_curves_are_no_rows():
     names = np.array([f"column_{k}" for k in range(40)], dtype=object)
     grid = np.array([(a, b) for a in range(6) for b in range(6)], dtype=float)

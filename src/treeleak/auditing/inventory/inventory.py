@@ -44,6 +44,8 @@ from treeleak.release.stored import Opaque, StoredObject
 
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000
+MOST_OF_R = 2_000_000
+"""Of R's trees, each node is a list of lists; each is looked at once."""
 MOST_TOLD = 3
 """Sentences in numbers about one part of a model."""
 
@@ -283,23 +285,25 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
         part = stack.pop()
         rule = UNKNOWN if part.left_over else _known(part, context)
         of_r = is_r(part.owner) or is_r(part.value)
-        if rule is not None and not part.left_over and of_r:
-            # Attributes of a table, or of a vector, can hold others.
-            stack += _inside_r(part, rest_of(part.value)) if rule is not CODE else []
+        # Environments of R refer to each other, and to themselves.
+        key = (id(part.value), "" if of_r else part.path)
         if rule is not None:
+            if of_r and not part.left_over and rule is not CODE and key not in seen:
+                # Attributes of a table, or of a vector, can hold others.
+                rest = rest_of(part.value)
+                seen.update([key] if rest else [])
+                stack += _inside_r(part, rest)
             # Flags and what is left empty would only fill the list.
             if rule.unknown or not _is_flag(part.value):
                 yield part, rule
             continue
         # The same object at the same place says nothing new, however often it is referred to.
-        # Environments of R refer to each other, and to themselves.
-        key = (id(part.value), "" if of_r else part.path)
         if key not in seen:
             seen.add(key)
             judged, inside = _apart(part, context)
             yield from judged
             stack += inside
-        if len(seen) > MOST_CONTAINERS:
+        if len(seen) > (MOST_OF_R if is_r(model) else MOST_CONTAINERS):
             raise BadModel("the model is nested in more ways than any fitted model is")
 
 

@@ -88,7 +88,12 @@ def read_r(path: Path, trust_pickle: bool = False) -> Any:  # noqa: ARG001
     content = unpacked(path, lambda start: bool(_HEAD.match(start) or _TEXT.match(start)))
     if content is None:
         return NotImplemented
-    value, left = read_r_value(content.data)
+    try:
+        value, left = read_r_value(content.data)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, BadModel):
+            raise
+        raise BadModel(f"damaged: copy it again, or save it again ({error})") from error
     if isinstance(value, (dict, list)):
         value = StoredObject("R.list", {"value": value})
     elif isinstance(value, (Opaque, np.ndarray, bytes)):

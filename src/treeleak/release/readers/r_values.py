@@ -80,7 +80,8 @@ def grown(name: Any, state: list[Any], most: int) -> tuple[str, Any] | None:
     if not isinstance(first, np.ndarray) or first.ndim != 1:
         return None
     if name in ("compact_intseq", "compact_realseq"):
-        if len(first) != 3 or not (np.isfinite(first) & (first == np.floor(first))).all():
+        plain = first.dtype.kind in "if" and len(first) == 3 and np.isfinite(first).all()
+        if not plain or (first != np.floor(first)).any():
             raise BadModel(f"{name}: not a number of items, a first one and a step")
         n, start, step = first.tolist()
         at_most(most, n := max(int(n), 0), "numbers in a row")
