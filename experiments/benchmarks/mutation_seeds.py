@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import lzma
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,14 @@ def boosted(library: str, ending: str) -> tuple[bytes, ...]:
     """Models of a boosting library, by several of its versions."""
     kinds = (path for path in (MODELS / "boosted").glob(f"{library}-*/*.{ending}"))
     return tuple(path.read_bytes() for path in sorted(kinds) if path.name != "truth.json")
+
+
+@cache
+def of_r() -> tuple[bytes, ...]:
+    """Objects of R, unpacked: of what is packed, a change would only break the packing."""
+    files = sorted((MODELS / "r").glob("object_*.rds"))
+    packed = [lzma.decompress(data) for p in files if (data := p.read_bytes())[:3] == b"\xfd7z"]
+    return (*packed, *(p.read_bytes() for p in files if p.stem.endswith(("_plain", "_little"))))
 
 
 @cache

@@ -123,7 +123,7 @@ OTHER_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         "model.onnx": ("ONNX", lambda: b"\x08\x08\x12\x07skl2onnx\x1a\x061.14.0"),
         "model.pmml": ("PMML", lambda: b'<?xml version="1.0"?>\n<PMML version="4.4"/>'),
         "model.safetensors": ("safetensors", lambda: (9).to_bytes(8, "little") + b'{"w":{}}'),
-        "model.rds": ("saveRDS", lambda: gzip.compress(b"X\n\x00\x00\x00\x03", mtime=0)),
+        "model.rds": ("saveRDS", lambda: gzip.compress(b"A\n3\n262658\n197888\n", mtime=0)),
         "weka.model": ("Java", lambda: b"\xac\xed\x00\x05sr\x00\x1e"),
         "mojo.zip": ("H2O", lambda: _zip({"model.ini": b"[info]"})),
         "MLmodel": ("MLflow", lambda: b"artifact_path: model\nflavors:\n  sklearn:\n"),

@@ -17,6 +17,18 @@ MOST_JSON_VALUES = 2**26
 MOST_JSON_LISTS = 2**24
 """Lists and objects in a JSON file: each takes some 90 bytes, however short its text is."""
 
+MOST_R_BYTES = 2**30
+"""Of an R object, unpacked: its numbers take as much again."""
+
+MOST_R_ITEMS = 2**23
+"""Vectors, texts and cells of lists: each takes a step in Python, and up to 300 bytes."""
+
+MOST_R_LEVELS = 3000
+"""Of items in items: a formula has a level for each of its columns."""
+
+MOST_R_GROWN = 2**24
+"""Numbers and texts that a file describes and does not hold, such as 1 to n."""
+
 MOST_TEXT_BYTES = 2**26
 """Of a J48 tree: read line by line, at some 10 MB in a second."""
 

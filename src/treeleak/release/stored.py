@@ -40,8 +40,8 @@ class StoredObject:
 
     @property
     def name(self) -> str:
-        """The class without its module."""
-        return self.type.rpartition(".")[2]
+        """The class without its module; classes of R have dots in their names."""
+        return self.type[2:] if self.type.startswith("R.") else self.type.rpartition(".")[2]
 
     def get(self, attribute: str, default: Any = None) -> Any:
         """The stored attribute, or ``default``."""
@@ -122,8 +122,13 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from _parts(value.get("value"))
     elif isinstance(value, StoredObject):
         # What was fitted before what it was made from.
-        names = sorted(filter(str.isidentifier, value.state), key=lambda n: not n.endswith("_"))
+        plain = [name for name in value.state if name.isidentifier()]
+        names = sorted(plain, key=lambda n: not n.endswith("_"))
         yield from ((f".{name}", value.state[name]) for name in names)
+        if value.type.startswith("R."):
+            # Names of R have dots in them.
+            others = (name for name in value.state if not name.isidentifier())
+            yield from ((f"[{name!r:.80}]", value.state[name]) for name in others)
     elif isinstance(value, Mapping):
         yield from ((f"[{k!r:.80}]", v) for k, v in value.items() if isinstance(k, (str, int)))
     elif isinstance(value, (list, tuple)):

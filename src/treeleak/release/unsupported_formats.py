@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
@@ -24,7 +23,7 @@ _XGBOOST = 'trees that XGBoost printed (dump_model): write the model with save_m
 _LIGHTGBM = 'a model that LightGBM printed (dump_model): write it with save_model("model.txt")'
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
-_R = "an R object (saveRDS, save): see docs/release-format.md for how R writes trees and counts"
+_R_ROWS = "its parts are listed, and rows in it are found all the same"
 
 _STARTS: tuple[tuple[str, str], ...] = (
     (
@@ -52,7 +51,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
         "a pickle of joblib before 0.10: load it with a joblib of that time, and "
         + HOW_TO_SAVE.replace("a fitted", "the"),
     ),
-    (r"RDX[23]\n|X\n\0\0\0", _R),
     (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
     (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", f"an ONNX model: {_ORIGINAL}"),
     (r"(?s:\s*(<\?xml.{0,400})?<PMML)", f"a PMML model: {_ORIGINAL}"),
@@ -104,7 +102,9 @@ _FOLDERS = (
     (r"saved_model\.pb", f"the folder of a TensorFlow model: {_TREES}"),
     (r"tokenizer.*|.*\.safetensors", f"the folder of a language model: {_TREES}"),
 )
-_MODELS = r".*\.(skops|pkl|pickle|joblib|cbm|ubj)|(.*/)?(model|release)\.(json|txt|bin)"
+_MODELS = (
+    r".*\.(skops|pkl|pickle|joblib|cbm|ubj|rds|rda|RData)|(.*/)?(model|release)\.(json|txt|bin)"
+)
 _KEYS = (
     ({"tree_info", "feature_names"}, _LIGHTGBM),
     ({"class_name", "config"}, _KERAS),
@@ -130,6 +130,9 @@ _CLASSES = (
         r"(sklearn\.neural_network|torch|keras|tensorflow|transformers|flax)\..*",
         f"a neural network: {_TREES}",
     ),
+    (r"R\.(lm|glm|mlm|nls|gam|glmnet|cv\.glmnet|coxph|survreg)", f"a linear model of R: {_R_ROWS}"),
+    (r"R\.(data\.frame|matrix|vector|factor)", f"a table or a vector of R: {_R_ROWS}"),
+    (r"R\..*", f"an object of R without such a model in it: {_R_ROWS}"),
     (r"(xgboost|lightgbm|catboost)\..*", "a part of a boosted model: save the model itself"),
 )
 """Classes by their full names."""
@@ -149,15 +152,6 @@ def kind_of_bytes(head: bytes, *, sure: bool) -> str | None:
     """
     text = head.decode("latin-1")
     return _first(_STARTS if sure else _LOOKS, text)
-
-
-def kind_of_gzip(head: bytes) -> str | None:
-    """Say what is packed, if it is nothing that Python packs so."""
-    try:
-        text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)
-    except zlib.error:
-        return None
-    return _first(((r"RDX[23]\n|[XA]\n", _R),), text.decode("latin-1"))
 
 
 def kind_of_members(members: Iterable[str]) -> str | None:

@@ -36,6 +36,8 @@ class Context:
     """The training rows, where they were given."""
     table: Table | None = None
     """The same, made comparable."""
+    columns: frozenset[str] = frozenset()
+    """Names of columns, as far as a file of R says them."""
     least_count: int | None = None
     """The smallest number of people that the model's folder lets be shown, where it says one."""
 

@@ -107,6 +107,11 @@ def is_text(value: Any, most: int = MAX_TEXT) -> bool:
     )
 
 
+def is_like_row(text: str) -> bool:
+    """Say whether a text looks like a line of a table of numbers."""
+    return _ROW_LIKE.fullmatch(text) is not None
+
+
 def _is_encoded(text: str) -> bool:
     """Say whether a text holds bytes as base64 and the like write them."""
     if len(text) < MIN_ENCODED:

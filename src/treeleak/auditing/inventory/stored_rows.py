@@ -170,7 +170,8 @@ class Table:
                     continue
                 seen.add(id(one))
             if isinstance(one, StoredObject):
-                stack += [one.args, dict(one.state)]
+                # The state itself: a copy could take the place in memory of one that was seen.
+                stack += [one.args, one.state]
             elif isinstance(one, Opaque):
                 stack.append(one.content)
             elif isinstance(one, Mapping):

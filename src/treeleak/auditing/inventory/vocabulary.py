@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
+from treeleak.auditing.inventory import rules_of_r
 from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.known_classes import class_names
 from treeleak.auditing.inventory.rules import RULES, STORED, SUSPICIOUS, UNKNOWN
@@ -95,7 +96,9 @@ def _words() -> frozenset[str]:
     classes = known_classes()
     # A pipeline that is given no names calls its steps after their classes.
     steps = {name.lower() for library, name in class_names() if library == "sklearn"}
-    return frozenset(_OF_LIBRARIES | named | classes | steps)
+    # Names of R have dots in them, at which places are split.
+    of_r = {p for w in (*rules_of_r.WORDS.split(), *named) for p in (w, *w.split("."))}
+    return frozenset(_OF_LIBRARIES | named | classes | steps | of_r)
 
 
 def known_names(names: Iterable[str]) -> list[str]:

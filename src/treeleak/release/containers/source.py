@@ -29,6 +29,7 @@ from treeleak.release.containers.members import Member, is_archive, members_of
 from treeleak.release.readers.npy import parse_npy
 from treeleak.release.readers.ohdsi import with_names
 from treeleak.release.readers.pickled import is_pickle, read_pickled
+from treeleak.release.readers.r_serialized import is_r, read_r
 from treeleak.release.readers.skops_archive import read_value
 from treeleak.release.registry import (
     HEAD_BYTES,
@@ -55,7 +56,18 @@ MOST_ROWS = 20_000
 _BLOCK = 1 << 20
 _TABLES = (".csv", ".tsv", ".tab")
 _NOT_OPENED = "a pickle: opened with --trust-pickle (trust_pickle=True) alone"
-_SURE = ("*.skops", "*.ubj", "*.cbm", "*.xgb", "*.lgb", "*.cb", "xgboost-model")
+_SURE = (
+    "*.skops",
+    "*.ubj",
+    "*.cbm",
+    "*.xgb",
+    "*.lgb",
+    "*.cb",
+    "*.rds",
+    "*.rda",
+    "*.RData",
+    "xgboost-model",
+)
 """Files that are models, or damaged."""
 
 
@@ -170,6 +182,8 @@ def _content(member: Member, layout: Layout, trust_pickle: bool) -> Any:
         head = file.read(HEAD_BYTES)
     if head.startswith(b"PK\x03\x04"):
         return _whole(*read_value(path))
+    if is_r(head) and (of_r := read_r(path)) is not NotImplemented:
+        return of_r
     if is_pickle(head):
         # Whether a model or not: what is in it is found by what it holds.
         if not trust_pickle:

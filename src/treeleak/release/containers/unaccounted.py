@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from treeleak.core.errors import BadModel
+from treeleak.release.readers.packed import header_of
 
 MOST_EXTRA = 36
 """Bytes that programs write beside a member of a zip file: times and sizes."""
 _LOCAL, _CENTRAL, _END, _END_64 = 30, 46, 22, 56 + 20
 """Bytes of the headers of a zip file without what they name the length of: of a member, of its
 entry in the list of all, of the end, and of the end of a large file."""
-_MOST_PACKED_NAME = 100
-"""Bytes of the name that a packed file keeps of what it was."""
 _LARGE = 0xFFFFFFFE
 _PACKED = (b"\x1f\x8b", b"BZh")
 _BLOCK = 1 << 20
@@ -88,24 +87,10 @@ def beside_packed(path: Path) -> bytes:
         while magic and data.lstrip(b"\0"):
             if not data.startswith(magic):
                 return found + data.strip(b"\0")
-            found += _header(data)
+            found += header_of(data)
             data = _next_packed(file, data)
             data += file.read(_BLOCK)
     return found
-
-
-def _header(data: bytes) -> bytes:
-    """Read extra fields and a comment in the header of a packed file, and a name if it is long."""
-    if not data.startswith(b"\x1f\x8b"):
-        return b""
-    flags, rest, extra, comment = data[3], data[10:], b"", b""
-    if flags & 4:
-        n = 2 + int.from_bytes(rest[:2], "little")
-        extra, rest = rest[2:n], rest[n:]
-    name, _, rest = rest.partition(b"\0") if flags & 8 else (b"", b"", rest)
-    if flags & 16:
-        comment = rest.partition(b"\0")[0]
-    return extra + (name if len(name) > _MOST_PACKED_NAME else b"") + comment
 
 
 def _next_packed(file: IO[bytes], data: bytes) -> bytes:

@@ -18,7 +18,7 @@ from treeleak.core.signals import private_folder
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
 from treeleak.release.stored import Leftover, StoredObject
-from treeleak.release.unsupported_formats import HOW_TO_SAVE, kind_of_gzip
+from treeleak.release.unsupported_formats import HOW_TO_SAVE
 
 _BOUNDED = Path(__file__).with_name("bounded.py")
 _GROWTH = 100
@@ -104,9 +104,6 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     ``trust_pickle``: open the file at all. Raises BadModel: refused without
     ``trust_pickle``, or damaged.
     """
-    with path.open("rb") as file:
-        if kind := kind_of_gzip(file.read(4096)):
-            raise BadModel(f"this is {kind}")
     _check_trusted(trust_pickle)
     with _unpickled(path) as out:
         stored = read_archive(out)

@@ -1,0 +1,123 @@
+"""What fields of common classes of R hold: rules by name, for what numbers do not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory.conditions import Rule
+from treeleak.auditing.inventory.vectors_of_r import lines_of
+from treeleak.release.stored import StoredObject
+
+TABLE_NAMES = "model data x X trainingData training template train train_data newdata mf orig.data"
+ENTRY_NAMES = (
+    "y Y residuals fitted.values fitted linear.predictors effects predicted predictions votes "
+    "oob.times where weights prior.weights case.weights offset inbag inbag.counts pred fit resid "
+    "rowIndex train.labels responses"
+)
+PER_ROW_NAMES = f"{ENTRY_NAMES} row.names names dimnames na.action codes status time"
+COLUMN_NAMES = (
+    "independent.variable.names xNames var.names coefnames variable variables xlevels predictors "
+    "columns feature* term.labels dataClasses forest.independent.variable.names column xNames"
+)
+NAME_NAMES = (
+    "names dimnames levels row.names xlevels classes class.values *names* levels var.names "
+    "independent.variable.names forest.levels xNames coefnames variable response.name ylevels "
+    "obsLevels lev term.labels class package"
+)
+_MOST = 10_000
+_FORESTS = "ranger ranger.forest randomForest* rfsrc* grf* *forest* *Forest* extraTrees"
+_TREES = "rpart* gbm* party constparty *Tree* cforest* partynode"
+
+
+def _summary(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Say whether a value is as small as what sums up a model."""
+    held = forms.pieces(value.state if isinstance(value, StoredObject) else value)
+    size = len(held.scalars) + sum(np.size(a) for a in held.others if isinstance(a, np.ndarray))
+    return size <= _MOST and not any(isinstance(a, bytes) for a in held.others)
+
+
+# fmt: off
+UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows this part. It may hold rows.",
+    owner="R", unknown=True)
+UNKNOWN_CODE = Rule("*", "not assessed", "code with data in it", "A function or a call of R that "
+    "holds more than what is typed: rows may stand there.", owner="R", unknown=True)
+ROWS = Rule(TABLE_NAMES, "leaks", "a table of rows", "R keeps here the table that the model was "
+    "fitted to, or a part of the program left one: each line is a row.", owner="R", change="rows",
+    rows=True)
+PER_ROW = Rule(PER_ROW_NAMES, "leaks", "one entry for each training row", "R keeps here one "
+    "number, label or name for each training row, in their order.", owner="R", change="per_row")
+AS_MANY = Rule("*", "not assessed", "as many entries as training rows", "It may hold one value for "
+    "every row. treeleak has no rule for it.", owner="R", change="per_row", unknown=True)
+VALUES = Rule("levels", "leaks", "values that occur in the training rows", "A factor has a level "
+    "for more than every second row: most of these belong to one person alone.", owner="R",
+    change="values")
+NAMES = Rule(NAME_NAMES, "harmless", "names of columns and classes", "They name columns and "
+    "labels, not the rows that have them.", owner="R")
+CODE = Rule("*", "harmless", "calls and functions", "Code of R, as it was typed: words and single "
+    "numbers.", owner="R")
+ABOUT_COLUMNS = Rule("*", "not assessed", "numbers about columns",
+    "One line for each column, or for each level of it. treeleak does not attack them.", owner="R")
+SETTINGS = Rule("*", "harmless", "settings", "Single numbers and words, and what is empty.",
+    owner="R", form=forms.short)
+
+OF_CLASSES: tuple[Rule, ...] = (
+    Rule("inbag.counts inbag", "leaks", "row numbers that each tree drew", "It names the rows "
+        "behind every count.", owner=_FORESTS, change="seeds"),
+    Rule("index indexOut indexFinal Resample* Fold*", "leaks", "row numbers of resamples",
+        "It names the training rows that each trial fit saw.", change="per_row"),
+    Rule("resampledCM resampleResults byResample", "harmless", "scores",
+        "Averages over rows, for columns, trees or settings.", form=_summary),
+    Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
+        "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
+        form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
+    Rule("y predicted votes oob.times predictions fit", "leaks", "one entry for each training row",
+        "R keeps here one number, label or share for each training row, in their order.",
+        owner=f"{_FORESTS} {_TREES}", change="per_row",
+        when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
+    Rule("frame", "leaks", "class counts, class shares or mean target in each node",
+        "These are the numbers of rows, of each class, in each node.", owner="rpart*",
+        change="counts"),
+    Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
+        "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
+        change="leaves", form=lambda v, _: not isinstance(v, StoredObject)),
+    Rule("ensemble node nodes tree prediction_weights weights", "leaks", "the rows of each node",
+        "Nodes keep weights of training rows, counts, or predictions that are computed from them.",
+        owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts"),
+    Rule("split.values xbestsplit splits c.splits csplit", "leaks", "thresholds",
+        "Each lies between two values of training rows, mostly half-way.",
+        owner=f"{_FORESTS} {_TREES}", change="values"),
+    Rule("child.nodeIDs split.varIDs treemap nodestatus bestvar ndbigtree leftDaughter "
+        "rightDaughter var.type ncat maxcat nrnodes is.ordered ordered var.monotone "
+        "var.levels", "not assessed", "shape of the trees", "Predictions need it. The choice of "
+        "splits depends on the rows. This audit does not attack the shape alone.",
+        owner=f"{_FORESTS} {_TREES}",
+        form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
+    Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
+        "its prediction and its number of rows.", owner="gbm*", change="leaves"),
+    Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared cptable results "
+        "resample bestTune perfNames importance importanceSD localImportance variable.importance "
+        "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "
+        "df.null rank iter converged boundary metric maximize yLimits modelInfo", "harmless",
+        "scores", "Averages over rows, for columns, trees or settings.",
+        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam*", form=_summary),
+    Rule("coefficients cov.unscaled R qr qraux pivot assign", "not assessed", "fitted parameters",
+        "They are computed from all rows together. treeleak does not attack them.",
+        owner="lm glm nls gam* qr mlm", form=_summary),
+)
+WORDS = (
+    "lm glm workspace function environment values enclosing formals body train finalModel control "
+    "call arguments terms Environment recipe steps data frame vector factor qr content list value "
+    "codes extra matrix code class srcref file R rpart gbm ranger randomForest formula cforest "
+    "constparty ctree party glmnet xgb Booster coxph survreg gam nls preProcess workflow fit pre "
+    "mold blueprint ptypes predictors outcomes ptype"
+)
+"""Names of classes and fields that say nothing of anybody."""
+
+OF_R: tuple[Rule, ...] = (
+    *OF_CLASSES, UNKNOWN, UNKNOWN_CODE, ROWS, PER_ROW, AS_MANY, VALUES, NAMES, CODE,
+    ABOUT_COLUMNS, SETTINGS,
+)
+# fmt: on

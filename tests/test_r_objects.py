@@ -1,0 +1,163 @@
+"""Rows in objects of R of any class are found and named, and nothing else is called rows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from helpers.cli import run
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import Entry, take_inventory
+from treeleak.release.registry import read_model
+from treeleak.release.stored import Opaque, StoredObject
+
+FILES = Path(__file__).parent / "models" / "r"
+HOLDING = {
+    "lm.rds": "lm", "glm.rds": "glm", "train.rds": "list.value", "recipe.rds": "recipe",
+    "closure.rds": "function.environment.values",
+    "formula.rds": "list.value.formula..Environment.values", "attribute.rds": "settings",
+    "s4.rds": "Study", "nested.rds": "list.value.a", "call.rds": "list.value.call",
+    "workspace.RData": "workspace",
+}  # fmt: skip
+CLEAN = ("forest", "settings", "tree", "function", "coefficients")
+TABLE = pd.read_csv(FILES / "object_rows.csv")
+
+
+def inventory(model: StoredObject, rows=None) -> tuple[Entry, ...]:
+    return take_inventory(model, Context(drawn=None, missing=None), rows)
+
+
+def frame(n: int = 30, **more) -> StoredObject:
+    rng = np.random.default_rng(n)
+    columns = {"age": rng.integers(20, 80, n), "weight": rng.normal(size=n)}
+    return StoredObject("R.data.frame", {**columns, **more, "row.names": n})
+
+
+def rows_in(model: StoredObject) -> list[str]:
+    return [entry.where for entry in inventory(model) if entry.rows]
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_the_table_is_found_where_it_lies(name):
+    assert HOLDING[name] in rows_in(read_model(FILES / f"object_{name}"))
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_given_rows_are_found_as_well(name):
+    found = inventory(read_model(FILES / f"object_{name}"), TABLE[["age", "weight", "smokes"]])
+    assert any(entry.rows for entry in found)
+
+
+@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("rows", [None, TABLE])
+def test_what_holds_no_rows_is_not_said_to(name, rows):
+    found = inventory(read_model(FILES / f"object_clean_{name}.rds"), rows)
+    assert not any(entry.rows for entry in found)
+
+
+def test_entries_for_each_row_are_named():
+    entries = inventory(read_model(FILES / "object_lm.rds"))
+    (per_row,) = (e for e in entries if e.what == "one entry for each training row" and
+                  e.where == "lm")  # fmt: skip
+    assert {"residuals", "fitted.values", "effects"} <= set(per_row.names)
+    assert per_row.mark == "leaks"
+    assert not any(entry.unknown for entry in entries)
+
+
+def test_a_vector_as_long_as_the_table_is_suspicious_under_any_name():
+    model = StoredObject("R.own", {"model": frame(), "notes": np.arange(30.0) ** 2})
+    (entry,) = (e for e in inventory(model) if "notes" in e.names)
+    assert entry.unknown
+    assert entry.what == "as many entries as training rows"
+
+
+def test_environments_that_refer_to_each_other_end_the_walk():
+    values: dict = {}
+    environment = StoredObject("R.environment", {"values": values, "enclosing": None})
+    other = StoredObject("R.environment", {"values": {"t": frame()}, "enclosing": environment})
+    values |= {"a": other, "b": environment}
+    function = StoredObject("R.function", {"formals": {}, "body": None, "environment": environment})
+    assert rows_in(function) == ["function.environment.values.a.values"]
+
+
+def test_an_environment_of_columns_that_holds_itself_ends_the_walk():
+    values: dict = {name: np.cos(k * np.arange(30.0)) for k, name in enumerate("uvw")}
+    environment = StoredObject("R.environment", {"values": values, "enclosing": None})
+    values["self"] = environment
+    assert rows_in(StoredObject("R.own", {"e": environment})) == ["own", "own.e"]
+
+
+def test_tables_of_columns_settings_and_curves_are_no_rows():
+    names = np.array([f"column_{k}" for k in range(40)], dtype=object)
+    grid = np.array([(a, b) for a in range(6) for b in range(6)], dtype=float)
+    model = StoredObject(
+        "R.own",
+        {
+            "variables": names,
+            "importance": StoredObject(
+                "R.data.frame", {"column": names, "gain": np.arange(40.0), "row.names": 40}
+            ),
+            "grid": StoredObject("R.data.frame", {"a": grid[:, 0], "b": grid[:, 1]}),
+            "roc": StoredObject("R.data.frame", {"x": np.arange(50.0), "y": np.arange(50.0) % 7}),
+            "covariance": np.cov(np.random.default_rng(0).normal(size=(25, 90))),
+            "coefficients": StoredObject(
+                "R.vector",
+                {"value": np.ones((30, 2)), "dimnames": [names[:30], names[:2]]},
+            ),
+        },
+    )
+    assert rows_in(model) == []
+
+
+def test_few_lines_are_unknown_and_not_settings():
+    small = StoredObject("R.own", {"z": frame(8)})
+    (entry,) = (e for e in inventory(small) if "z" in e.names)
+    assert entry.unknown
+
+
+@pytest.mark.parametrize("name", ["x.order", "importance", "err.rate", "results", "forest"])
+def test_a_known_field_cannot_hide_a_table(name):
+    model = StoredObject("R.randomForest", {"y": np.arange(30.0), name: frame()})
+    assert "randomForest" in rows_in(model)
+
+
+def test_code_with_data_in_it_is_no_plain_code():
+    def call(*arguments):
+        symbol = StoredObject("R.symbol", {"name": "c"})
+        return StoredObject("R.call", {"function": symbol, "arguments": [*arguments]})
+
+    typed = call(*((None, np.array([float(k)])) for k in range(300)))
+    found = inventory(StoredObject("R.own", {"call": typed}))
+    assert any(e.what == "code with data in it" and e.unknown for e in found)
+    assert rows_in(StoredObject("R.own", {"call": call((None, frame()))}))
+    code = Opaque("R.bytecode", "byte code", [np.arange(90), np.arange(40.0).reshape(20, 2)])
+    assert any(e.unknown or e.rows for e in inventory(StoredObject("R.own", {"body": code})))
+
+
+@pytest.mark.parametrize("name", ["lm.rds", "workspace.RData", "closure.rds"])
+def test_an_audit_says_that_rows_lie_there(name):
+    result = run("audit", FILES / f"object_{name}", "--time-limit", 20)
+    assert result.exit_code == 0
+    assert "Leak shown" in result.stdout
+    assert "stores training rows as they are" in " ".join(result.stdout.split())
+
+
+def test_an_object_without_trees_is_no_clean_answer():
+    result = run("audit", FILES / "object_clean_settings.rds", "--time-limit", 20)
+    assert result.exit_code == 2
+    assert "Not assessed" in result.stdout
+
+
+def test_objects_of_r_beside_a_model_are_taken_apart(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    tree = DecisionTreeClassifier(max_depth=2).fit(TABLE[["age", "weight"]], TABLE["sick"])
+    skops.dump(tree, tmp_path / "model.skops")
+    shutil.copy(FILES / "object_workspace.RData", tmp_path / "image.RData")
+    shutil.copy(FILES / "object_clean_settings.rds", tmp_path / "settings.rds")
+    found = [entry.where for entry in inventory(read_model(tmp_path)) if entry.rows]
+    assert found == ["Folder['image.RData']"]
