@@ -109,6 +109,7 @@ def names_along(value: Any, axis: int) -> tuple[str, ...] | None:
 
 def items(value: Any, where: str, n: int | None = None) -> list[Any]:
     """Take a list of ``n`` values."""
+    value = plain(value)
     found = list(value.values()) if isinstance(value, Mapping) else value
     if not isinstance(found, (list, tuple)) or n not in (None, len(found)):
         raise BadModel(f"{where}: not a list" + ("" if n is None else f" of {n}"))
