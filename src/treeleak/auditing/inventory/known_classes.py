@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from treeleak.auditing.inventory.r_classes import R_CLASSES
 from treeleak.core.private import dataclass
 
 XGBOOST_SETTINGS = (
@@ -116,7 +115,6 @@ FILES: Mapping[str, tuple[str, str]] = {
             "trees ctr_data "
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
-    **R_CLASSES,
 }  # fmt: skip
 """By type: settings, and what else can stand there, separated by blanks."""
 

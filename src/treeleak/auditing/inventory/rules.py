@@ -12,7 +12,6 @@ from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_r, 
 from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
-from treeleak.auditing.inventory.rules_of_r_models import OF_R_MODELS
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -68,7 +67,6 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
-    *OF_R_MODELS,
     *rules_of_r.OF_R,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
