@@ -7,7 +7,9 @@ from treeleak.release.adapters import (  # noqa: F401
     catboost,
     lightgbm,
     private,
+    quantile,
     sklearn,
+    survival,
     xgboost,
 )
 from treeleak.release.containers import source as _source  # noqa: F401

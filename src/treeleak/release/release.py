@@ -26,6 +26,7 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
+from treeleak.release.row_facts import RowFacts
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject
@@ -106,6 +107,8 @@ class Release:
     out_of_bag : tuple of OutOfBag
         Predictions for each training row by the trees that did not draw it, where the file holds
         them. Never in a document.
+    row_facts : RowFacts or None
+        What the file says of each training row by its number. Never in a document.
 
     Raises
     ------
@@ -141,6 +144,7 @@ class Release:
     sources: tuple[StoredObject, ...] = ()
     parts: tuple[Part, ...] = ()
     out_of_bag: tuple[OutOfBag, ...] = ()
+    row_facts: RowFacts | None = None
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -160,6 +164,8 @@ class Release:
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one appears twice")
         self._check_borders()
+        if self.row_facts is not None:
+            self.row_facts.check(self.trees)
         fitting = None if self.ensemble is None else self.ensemble.fitting
         if fitting is not None:
             if len(fitting.class_weights) not in (0, len(self.classes)):

@@ -72,9 +72,9 @@ NO_BASE = static_message(
 )
 
 
-@adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
-def _gradient_boosting(stored: StoredObject) -> Release:
-    rounds, trees = _rounds(stored)
+def boosted_counts(stored: StoredObject) -> Release:
+    """Read what trees of gradient boosting count, and which rows each saw."""
+    _, trees = _rounds(stored)
     held = None
     if stored.get("n_iter_no_change") is not None:
         classed = stored.name.endswith("Classifier")
@@ -91,10 +91,17 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     release = release_of(stored, trees, Training(sampling, None), "rows")
     if isinstance(release.sampling, Subsample):
         release = _sized(release, release.sampling, share, stored)
+    if stored.get("n_iter_no_change") is not None:
+        release = replace(release, notes=(*release.notes, HELD_BACK))
+    return release
+
+
+@adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
+def _gradient_boosting(stored: StoredObject) -> Release:
+    rounds, trees = _rounds(stored)
+    release = boosted_counts(stored)
     base = _base_scores(stored, rounds.shape[1])
     notes = list(release.notes)
-    if stored.get("n_iter_no_change") is not None:
-        notes.append(HELD_BACK)
     ensemble = None
     if base is None:
         notes.append(NO_BASE[:1].upper() + NO_BASE[1:] + ".")
