@@ -155,7 +155,9 @@ def _written(
         label_confidence=None,
         proved=None,
         # What early stopping left of the rows was shuffled.
-        ordered=answer.ordered and problem.draws is not None and not problem.shuffled
+        ordered=answer.ordered
+        and problem.draws is not None
+        and not problem.shuffled
         and (problem.row_facts is None or problem.row_facts.in_order),
         draws=problem.draws,
         misfit=0.0,

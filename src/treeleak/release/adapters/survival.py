@@ -15,7 +15,7 @@ import numpy as np
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.release.adapters.sklearn.attributes import fitted
+from treeleak.release.adapters.sklearn.attributes import fitted, is_nonzero
 from treeleak.release.adapters.sklearn.boosting import boosted_counts
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.ensembles import forest, release_of
@@ -37,6 +37,10 @@ NO_CURVES = static_message(
     "of all of them only.",
     "survival_no_curves",
 )
+DROPPED = static_message(
+    "trees were dropped at random, with numbers from the generator that also draws rows",
+    "survival_dropped",
+)
 LINEAR = "a sum of functions of one column each, fitted by least squares: no trees"
 
 
@@ -54,7 +58,9 @@ def _forest(stored: StoredObject) -> Release:
 
 @adapter("sksurv", "GradientBoostingSurvivalAnalysis")
 def _boosting(stored: StoredObject) -> Release:
-    return _named(stored, boosted_counts(stored))
+    # Its own version of early stopping parts rows with an event from the others.
+    hidden = DROPPED if is_nonzero(stored.get("dropout_rate")) else ""
+    return _named(stored, boosted_counts(stored, True, hidden))
 
 
 @adapter("sksurv", "ComponentwiseGradientBoostingSurvivalAnalysis")
