@@ -264,6 +264,6 @@ def _facts(
             values = np.sort(np.concatenate([values, begins[1:][stratum_of[1:]]]))
         if len(values):
             times[rows], low[rows] = values[len(values) // 2], values[0]
-            sure[rows] = 1.0 / len(values)
+            sure[rows] = len(values) == 1
     low = np.where(np.isnan(low), 0.0, low)
     return RowFacts(leaves, times, low, high, sure, in_order=draws is not None)

@@ -36,7 +36,7 @@ class RowFacts:
     """Shape (n_rows,). Between which ends it lies, where it is not known exactly. Of an event that
     was not seen, which is all that is known of a censored row, the high end is infinite."""
     sure: FloatArray | None = None
-    """Shape (n_rows,). The share of the values that are possible; 1 for one that is known."""
+    """Shape (n_rows,). 1 where only one target is possible, else 0."""
     in_order: bool = True
     """Whether row k is row k of the training set: else the numbers are made up."""
 
