@@ -82,12 +82,9 @@ class Targets:
 
 def stated_targets(facts: RowFacts | None) -> Targets | None:
     """Take the targets of numbered rows that the file itself says."""
-    if facts is None or facts.targets is None:
+    if facts is None or not facts.told.any():
         return None
-    values = facts.targets
-    known = (~np.isnan(values)).astype(float)
-    low, high = (values if end is None else end for end in (facts.low, facts.high))
-    return Targets(values, known if facts.sure is None else facts.sure, low, high)
+    return Targets(facts.targets, facts.sure, facts.low, facts.high)
 
 
 def targets_of(

@@ -23,6 +23,8 @@ from treeleak.release.tree import Tree
 
 MOST_WORK = 2**32
 """Rows times strata times trees, up to which rows are held against draws, some 4 s for a sweep."""
+MOST_ENTRIES = 2**27
+"""Rows times strata, each a byte."""
 MOST_STEPS = 2**20
 """Steps of all roots, each of which is written as a fraction in some 10 microseconds."""
 _ROUNDED = 1e-11
@@ -99,7 +101,7 @@ def _of_root(
     """
     at = np.flatnonzero(steps > 0)
     given = np.full(len(steps), -1) if events is None else events
-    left_by = [0] * (len(at) + 1) if leave is None else leave.tolist()
+    left_by: list[int] = [0] * (len(at) + 1) if leave is None else leave.tolist()
     parts = [Fraction(float(steps[j])).limit_denominator(total) for j in at]
     if any(abs(float(part) - steps[j]) > _ROUNDED for j, part in zip(at, parts, strict=True)):
         return None
@@ -161,6 +163,22 @@ def _narrowed(may: BoolArray, groups: Sequence[_Groups], draws: NDArray[np.integ
     return True
 
 
+def told_in_time(curves: Curves, n_trees: int, n_rows: int) -> bool:
+    """Say whether so many rows can be held against so many trees."""
+    n_events = int(curves.is_event.sum())
+    entries = n_rows * (2 * n_events + 1)
+    few = entries <= MOST_ENTRIES and entries * n_trees <= MOST_WORK
+    return few and n_trees * n_events <= MOST_STEPS
+
+
+def trees_rows(trees: Sequence[Tree], draws: NDArray[np.integer] | None) -> int:
+    """Count the rows that trees drew from, or all saw; 0 where they do not say."""
+    totals = trees[0].totals if trees else None
+    if draws is not None:
+        return int(draws.shape[1])
+    return 0 if totals is None else int(totals[0])
+
+
 def outcomes_of_rows(
     curves: Curves, trees: Sequence[Tree], draws: NDArray[np.integer] | None
 ) -> RowFacts | None:
@@ -171,14 +189,12 @@ def outcomes_of_rows(
     draws do not tell, or do not fit.
     """
     n_trees, n_events = len(trees), int(curves.is_event.sum())
-    if not n_trees or n_trees * n_events > MOST_STEPS:
+    if not n_trees or not told_in_time(curves, n_trees, trees_rows(trees, draws)):
         return None
     roots = [curves.steps(t)[0] for t in range(n_trees)]
     if draws is None:
         return _every_row(curves, trees, roots[0])
     n_rows, n_strata = draws.shape[1], 2 * n_events + 1
-    if n_rows * n_strata * n_trees > MOST_WORK:
-        return None
     # Versions that do not heed weights of rows count each row once.
     for counted in (draws.astype(np.int64), (draws > 0).astype(np.int64)):
         may, events = np.ones((n_rows, n_strata), dtype=bool), None
@@ -214,9 +230,8 @@ def _once(curves: Curves, n_rows: int) -> _Groups:
 
 def _every_row(curves: Curves, trees: Sequence[Tree], root: FloatArray) -> RowFacts | None:
     """Number the rows of trees that saw all of them, by what happened to them."""
-    totals = trees[0].totals
-    n_rows, n_events = 0 if totals is None else int(totals[0]), len(root)
-    if not n_rows or not (root > 0).all() or n_rows * (2 * n_events + 1) > MOST_WORK:
+    n_rows, n_events = trees_rows(trees, None), len(root)
+    if not n_rows or not (root > 0).all():
         return None
     once = _once(curves, n_rows).low
     found = _of_root(root, n_rows, leave=once[: n_events + 1])

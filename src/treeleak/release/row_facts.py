@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COUNTS, at_most
@@ -29,22 +29,42 @@ class RowFacts:
 
     leaves: NDArray[np.int32]
     """Shape (n_trees, n_rows). The node of each row's leaf, or :data:`NOT_TOLD`."""
-    targets: FloatArray | None = None
-    """Shape (n_rows,). NaN where a target is not told."""
-    low: FloatArray | None = None
-    high: FloatArray | None = None
-    """Shape (n_rows,). Between which ends it lies, where it is not known exactly. Of an event that
-    was not seen, which is all that is known of a censored row, the high end is infinite."""
-    sure: FloatArray | None = None
+    targets: FloatArray
+    """Shape (n_rows,). NaN where nothing is told; the likeliest where several are possible."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_rows,). Between which ends each target lies. Of a row that left before its event was
+    seen, the target is when it left, and the high end is infinite."""
+    sure: FloatArray
     """Shape (n_rows,). 1 where only one target is possible, else 0."""
     in_order: bool = True
     """Whether row k is row k of the training set: else the numbers are made up."""
 
+    @classmethod
+    def of(cls, leaves: NDArray[np.int32], targets: FloatArray) -> RowFacts:
+        """Take targets that are known exactly, or not at all."""
+        return cls(leaves, targets, targets, targets, (~np.isnan(targets)).astype(float))
+
     def __post_init__(self) -> None:
         at_most(MOST_COUNTS, self.leaves.size, "leaves of rows")
         for each in (self.targets, self.low, self.high, self.sure):
-            if each is not None and each.shape != self.leaves.shape[1:]:
+            if each.shape != self.leaves.shape[1:]:
                 raise BadModel(f"targets of {len(each)} rows, and leaves of {self.n_rows}")
+
+    @property
+    def told(self) -> BoolArray:
+        """Shape (n_rows,). Rows of whose target something is told."""
+        return ~np.isnan(self.targets)
+
+    @property
+    def exact(self) -> BoolArray:
+        """Shape (n_rows,). Rows whose target is told exactly; of survival, that of an event."""
+        return np.asarray((self.sure > 0) & (self.high == self.targets))
+
+    @property
+    def censored(self) -> BoolArray:
+        """Shape (n_rows,). Rows that are known to have left before their event was seen."""
+        return self.told & np.isinf(self.high)
 
     @property
     def n_rows(self) -> int:

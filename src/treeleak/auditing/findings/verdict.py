@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts, count_other
 from treeleak.auditing.assessors.isolation import Isolation
@@ -282,20 +280,15 @@ def _of_targets(found: AuditResults) -> list[Finding]:
 def _of_row_facts(found: AuditResults) -> list[Finding]:
     """Say of how many rows the file tells the target, whatever else is rebuilt of them."""
     facts = None if found.release is None else found.release.row_facts
-    if facts is None or facts.targets is None:
+    if facts is None or not facts.exact.any():
         return []
-    high = facts.targets if facts.high is None else facts.high
-    one = ~np.isnan(facts.targets) & (True if facts.sure is None else facts.sure > 0)
-    exact = int((one & (high == facts.targets)).sum())
-    censored = int((~np.isnan(facts.targets) & np.isinf(high)).sum())
-    if not exact:
-        return []
+    exact, censored = int(facts.exact.sum()), int(facts.censored.sum())
     order = ", by its number" if facts.in_order else ""
     messages = [wording.OUTCOMES_TOLD(exact=exact, rows=facts.n_rows, order=order)]
     if censored:
         messages.append(wording.CENSORED_TOLD(censored=censored))
-    rule, fix = wording.OUTCOMES_RULE(), ("event times",) if facts.high is not None else ("rows",)
-    return [Finding("counts", LEAK, tuple(messages), rule, fix)]
+    fix = ("event times",) if facts.high is not facts.targets else ("rows",)
+    return [Finding("counts", LEAK, tuple(messages), wording.OUTCOMES_RULE(), fix)]
 
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:

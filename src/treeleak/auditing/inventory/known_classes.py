@@ -1,8 +1,8 @@
 """What objects of known libraries can hold: their parameters, and the attributes they set.
 
 The table beside this module was made from the sources of scikit-learn 1.3 to 1.9, of libraries
-built on it, and of treeleak itself (tools/list_known_classes.py). So no name that a file gives is ever imported,
-and a file of any of these versions is known, whichever is installed.
+built on it, and of treeleak itself (tools/list_known_classes.py). So no name that a file gives is
+ever imported, and a file of any of these versions is known, whichever is installed.
 
 The parts of files of boosting libraries have names in them, and no classes. So that rules can speak
 of them as of attributes of objects, each kind of part has a class here: its settings, and what else

@@ -18,8 +18,9 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 def _of_survival(value: Any, context: Context) -> bool:
     """Say whether these are values of nodes that hold curves, or with low memory one number."""
     release = context.release
-    trees = release is not None and release.origin.startswith("scikit-survival")
-    return trees and "Boosting" not in release.origin and isinstance(value, np.ndarray)
+    origin = "" if release is None else release.origin
+    trees = origin.startswith("scikit-survival") and "Boosting" not in origin
+    return trees and isinstance(value, np.ndarray)
 
 
 def _curves(value: Any, context: Context) -> bool:

@@ -65,11 +65,11 @@ def _quantile(stored: StoredObject) -> Release:
             raise BadModel(f"tree {t} lists a row in two leaves")
     note = LISTED(rows=n_rows, places=int((leaves != NOT_TOLD).sum()))
     release = replace(release, n_rows=n_rows, notes=(*release.notes, note))
-    return numbered(release, RowFacts(leaves, y))
+    return numbered(release, RowFacts.of(leaves, y))
 
 
 def _parts(inner: StoredObject) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Take the targets, and the rows of all nodes: shape (n_trees, n_nodes, n_targets, n_places)."""
+    """Take the targets, and the rows of nodes, shape (n_trees, n_nodes, n_targets, n_places)."""
     args = [a for a in inner.args if isinstance(a, np.ndarray)]
     if len(args) < 2 or args[0].dtype.kind != "f" or args[0].ndim != 2 or not args[0].size:
         raise BadModel("a quantile forest without targets")

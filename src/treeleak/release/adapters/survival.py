@@ -20,7 +20,7 @@ from treeleak.release.adapters.sklearn.boosting import boosted_counts
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.ensembles import forest, release_of
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.event_times import Curves, outcomes_of_rows
+from treeleak.release.event_times import Curves, outcomes_of_rows, told_in_time
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.row_sets import numbered
@@ -90,14 +90,15 @@ def _with_outcomes(stored: StoredObject, trees: Any, release: Release) -> Releas
         times.astype(float), is_event, tuple(value[:, :, 0].astype(float) for value in values)
     )
     draws = None
+    if not told_in_time(curves, len(release.trees), release.n_rows or 0):
+        return release
     if isinstance(release.sampling, Bootstrap):
         try:
             draws = known_draws(release, seed_search=0).counts
         except TreeleakError:
             return release
     facts = outcomes_of_rows(curves, release.trees, draws)
-    if facts is None or facts.targets is None or facts.high is None:
+    if facts is None:
         return release
-    exact = int((facts.high == facts.targets).sum())
-    note = OUTCOMES(status=int((~np.isnan(facts.targets)).sum()), events=exact)
+    note = OUTCOMES(status=int(facts.told.sum()), events=int(facts.exact.sum()))
     return numbered(replace(release, notes=(*release.notes, note)), facts)
