@@ -122,16 +122,21 @@ def _of_root(
     if any(a > b for a, b in zip(least, most, strict=True)):
         return None
     pairs = list(zip(least, most, parts, strict=True))
-    stay_low = [total, *(a - a * part for a, _, part in pairs)]
-    stay_high = [total, *(b - b * part for _, b, part in pairs)]
+    stay_low = [total, *(a - _events(a, part) for a, _, part in pairs)]
+    stay_high = [total, *(b - _events(b, part) for _, b, part in pairs)]
     n_left = len(at) + 1
     low, high = np.zeros(n_left + len(steps), np.int64), np.zeros(n_left + len(steps), np.int64)
-    low[:n_left] = [max(0, int(s - b)) for s, b in zip(stay_low, [*most, 0], strict=True)]
-    high[:n_left] = [int(s - a) for s, a in zip(stay_high, [*least, 0], strict=True)]
-    low[n_left + at] = [int(a * part) for a, _, part in pairs]
-    high[n_left + at] = [int(b * part) for _, b, part in pairs]
+    low[:n_left] = [max(0, s - b) for s, b in zip(stay_low, [*most, 0], strict=True)]
+    high[:n_left] = [s - a for s, a in zip(stay_high, [*least, 0], strict=True)]
+    low[n_left + at] = [_events(a, part) for a, _, part in pairs]
+    high[n_left + at] = [_events(b, part) for _, b, part in pairs]
     start = np.concatenate([[0], at + 1, len(steps) + 1 + np.arange(len(steps))])
     return _Groups(start.astype(np.int64), low, high)
+
+
+def _events(at_risk: int, part: Fraction) -> int:
+    """Count the events of which a step says what part of the rows at risk they are."""
+    return at_risk // part.denominator * part.numerator
 
 
 def _times(part: Fraction, bound: int, events: int, choose: Callable[[int, int], int]) -> int:
@@ -179,6 +184,41 @@ def trees_rows(trees: Sequence[Tree], draws: NDArray[np.integer] | None) -> int:
     return 0 if totals is None else int(totals[0])
 
 
+def _solved(may: BoolArray, groups: Sequence[_Groups], draws: NDArray[np.integer]) -> bool:
+    """Ask of some sets of strata which rows lie there, in place; False if no rows do.
+
+    Every tree that says how often the rows of a set were drawn gives an equation. Where these
+    determine all rows that may lie on both sides, the answer is exact.
+    """
+    n_events = may.shape[1] // 2
+    sets = [(s, s + 1) for s in range(n_events + 1, may.shape[1])]
+    sets += [(s, n_events + 1) for s in range(1, n_events + 1)]
+    times = draws.astype(np.int64)
+    for begin, end in sets:
+        inside, outside = may[:, begin:end].any(axis=1), may.any(axis=1)
+        outside &= may[:, :begin].any(axis=1) | may[:, end:].any(axis=1)
+        open_ = np.flatnonzero(inside & outside)
+        if not 0 < len(open_) <= len(groups):
+            continue
+        right, told = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups), dtype=bool)
+        for t, one in enumerate(groups):
+            first, last = np.searchsorted(one.start, (begin, end))
+            held = slice(first, last)
+            told[t] = one.start[first] == begin and (one.low[held] == one.high[held]).all()
+            right[t] = one.low[held].sum()
+        right -= times[: len(groups)] @ (inside & ~outside)
+        A = times[: len(groups)][told][:, open_]
+        x, _, rank, _ = np.linalg.lstsq(A.astype(float), right[told].astype(float), rcond=None)
+        if rank < len(open_):
+            continue
+        there = np.rint(x).astype(np.int64)
+        if not np.isin(there, (0, 1)).all() or (A @ there != right[told]).any():
+            return False
+        may[open_[there == 1], :begin] = may[open_[there == 1], end:] = False
+        may[open_[there == 0], begin:end] = False
+    return True
+
+
 def outcomes_of_rows(
     curves: Curves, trees: Sequence[Tree], draws: NDArray[np.integer] | None
 ) -> RowFacts | None:
@@ -207,7 +247,8 @@ def outcomes_of_rows(
             ]
             groups = [one for one in found if one is not None]
             before = int(may.sum())
-            if len(groups) < n_trees or not _narrowed(may, [*groups, once], numbers):
+            fits = len(groups) == n_trees and _narrowed(may, [*groups, once], numbers)
+            if not (fits and _solved(may, groups, numbers)):
                 break
             if int(may.sum()) == before:
                 return _facts(curves, trees, may, draws)
