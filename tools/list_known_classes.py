@@ -1,8 +1,9 @@
-"""List what objects of scikit-learn, diffprivlib and treeleak can hold, class by class.
+"""List what objects of scikit-learn, of libraries built on it, and of treeleak can hold.
 
 Usage: ``python tools/list_known_classes.py WHEEL...`` with a wheel of each version that model files
 come from (``pip download --no-deps scikit-learn==1.9.1``). The sources are read and not run. What
-several versions say is put together in src/treeleak/auditing/inventory/known_classes.json.
+several versions say is put together in src/treeleak/auditing/inventory/known_classes.json; of a
+library of which no wheel is given, what stands there stays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src/treeleak"
 OUT = PACKAGE / "auditing/inventory/known_classes.json"
-LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
+LIBRARIES = ("sklearn", "diffprivlib", "treeleak", "sksurv", "quantile_forest")
+WHEELS = {"scikit_learn": "sklearn", "scikit_survival": "sksurv"}
+"""Libraries by the names of their wheels, where these differ."""
 LEFT_OUT = (
     "/tests/",
     "/externals/",
@@ -122,12 +125,27 @@ def main(wheels: list[str]) -> None:
     """Read the wheels and write the table."""
     table: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in LIBRARIES}
     own = (path for pattern in OWN for path in sorted(PACKAGE.glob(pattern)))
-    sources = [(LIBRARIES[-1], classes_of(path.read_text() for path in own))]
+    sources = [("treeleak", classes_of(path.read_text() for path in own))]
     for wheel in map(Path, wheels):
-        library = "sklearn" if "scikit_learn" in wheel.name else "diffprivlib"
+        package = wheel.name.partition("-")[0]
+        library = WHEELS.get(package, package)
         sources.append((library, classes_in(wheel, library)))
-    for library, found in sources:
-        for name in found:
+    old = {
+        (library, name): [set(names.split()) for names in held]
+        for library, name, *held in json.loads(OUT.read_text(encoding="ascii"))
+    }
+    for (library, name), held in old.items():
+        if library not in dict(sources):
+            entry = dict(zip(("parameters", "attributes"), held, strict=True))
+            table[library][name] = entry
+    for library, own_classes in sources:
+        found = dict(own_classes)
+        if library not in ("sklearn", "treeleak"):
+            # Bases that stand in scikit-learn.
+            for (of, name), (parameters, attributes) in old.items():
+                if of == "sklearn":
+                    found.setdefault(name, Found(set(), set(), parameters | attributes))
+        for name in own_classes:
             full = with_bases(found, name)
             empty = not full.parameters and not full.attributes
             if empty or any(part in name for part in NO_STATE):

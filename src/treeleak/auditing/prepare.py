@@ -134,6 +134,19 @@ SEVERAL_COLUMNS = static_message(
     "training rows were compared without labels.",
     "labels_of_several_columns",
 )
+EVENT_TIMES = static_message(
+    "The labels say for each training row whether there was an event, and when: the times were "
+    "compared.",
+    "labels_with_event_times",
+)
+
+
+def _event_times(y: Any) -> Any:
+    """Take the times of labels of survival, records of a flag and a number; None of others."""
+    fields = getattr(getattr(y, "dtype", None), "fields", None) or {}
+    kinds = {name: dtype.kind for name, (dtype, *_) in fields.items()}
+    numbers = [name for name, kind in kinds.items() if kind in "iuf"]
+    return y[numbers[0]] if sorted(kinds.values()) in (["b", "f"], ["b", "i"]) else None
 
 
 @contextmanager
@@ -175,6 +188,8 @@ def prepare_case(case: Case) -> Case:
         why = case.clock.timeout_message if isinstance(error, TimeUp) else error
         return replace(case, not_covered=str(why))
     others = _others(content, release)
+    if (times := _event_times(case.request.y)) is not None:
+        case = replace(case, request=replace(case.request, y=times)).noting(EVENT_TIMES)
     if np.ndim(case.request.y) == 2 and np.shape(case.request.y)[1] > 1:
         # The model reads as one of its targets.
         case = replace(case, request=replace(case.request, y=None)).noting(SEVERAL_COLUMNS)

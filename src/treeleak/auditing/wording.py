@@ -134,6 +134,18 @@ TARGETS_TOLD = MessageTemplate(
     "{single:number} of {leaves:number} leaves hold a single training row. They predict the "
     "exact target of that person.",
 )
+OUTCOMES_TOLD = MessageTemplate(
+    "targets_of_rows_told",
+    "The file discloses the exact target of {exact:people} of {rows:people} training rows, such as "
+    "an event time{order}.",
+)
+CENSORED_TOLD = MessageTemplate(
+    "censored_rows_told",
+    "Of {censored:people} others it discloses the status: they left without an event.",
+)
+OUTCOMES_RULE = MessageTemplate(
+    "rule_targets_of_rows_told", "The file holds targets of single rows, or proves them."
+)
 NOISE = MessageTemplate("noise_budget", "{budget}")
 
 # --------------------------------------------------------------------------------- uncertainty

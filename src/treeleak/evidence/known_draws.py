@@ -41,6 +41,9 @@ class KnownDraws:
     [b_tk > 0] [row k in leaf v] = d_tv."""
     out_of_bag: tuple[OutOfBag, ...] = ()
     """What the trees that did not draw a row predict for it, in the mean."""
+    row_leaves: NDArray[np.int32] | None = None
+    """Shape (n_trees, n_rows). The leaf of each row, as its place among those of the tree, where
+    the file says it, else -1."""
     kind: ClassVar[str] = "known bootstrap draws"
 
     @classmethod
@@ -110,7 +113,17 @@ class KnownDraws:
             rank = np.searchsorted(most, self.n[tree_leaves], side="right")
             set_of[tree_leaves] = len(sets) + rank
             # Set r holds the drawn rows whose draws are among the r smallest numbers.
-            sets += [packed((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
+            own = [(below.ravel() < r) & self.drawn for r in range(len(most) + 1)]
+            told = None if self.row_leaves is None else self.row_leaves[t]
+            if told is not None and (told >= 0).any():
+                # Every leaf has sets of its own: without the rows that are known to be elsewhere.
+                every = [(leaf, r) for leaf in range(len(rank)) for r in np.unique(rank[leaf])]
+                place = {pair: len(sets) + i for i, pair in enumerate(every)}
+                for (leaf, c), r in np.ndenumerate(rank):
+                    set_of[start[t] + leaf, c] = place[leaf, r]
+                sets += [packed(own[r] & ((told == leaf) | (told < 0))) for leaf, r in every]
+                continue
+            sets += [packed(one) for one in own]
         if group is not None:
             last, n_groups = self.geometry.release.trees[-1], int(start[-1] - start[-2])
             open_ = np.ones((n_groups, 1)) if last.counts is None else last.counts[last.leaves]

@@ -102,6 +102,9 @@ def _attacked(problem: Problem, population: Population | None, clock: Clock) -> 
             evidence,
             draws=evidence.draws[:, known.others],
             out_of_bag=tuple(m.of_rows(known.others) for m in problem.out_of_bag),
+            row_leaves=None
+            if (facts := problem.row_facts) is None
+            else facts.places(problem.release.trees)[:, known.others],
         )
         counted = int(evidence.drawn.sum())
     side_info = SideInformation(known.parts(geometry, rows=hidden), population)
@@ -152,7 +155,10 @@ def _written(
         label_confidence=None,
         proved=None,
         # What early stopping left of the rows was shuffled.
-        ordered=answer.ordered and problem.draws is not None and not problem.shuffled,
+        ordered=answer.ordered
+        and problem.draws is not None
+        and not problem.shuffled
+        and (problem.row_facts is None or problem.row_facts.in_order),
         draws=problem.draws,
         misfit=0.0,
         contradiction=where,

@@ -25,6 +25,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, notes_from_file, with_any_other
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.out_of_bag import OutOfBag
+from treeleak.release.row_facts import RowFacts
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.side_information.earlier_release import distinguished, with_trees_of
@@ -178,6 +179,14 @@ class Problem:
             return ()
         n = self.draws.counts.shape[1]
         return tuple(means for means in self.release.out_of_bag if len(means.mean) == n)
+
+    @property
+    def row_facts(self) -> RowFacts | None:
+        """What the file says of rows whose draws are known; nothing beside an earlier release."""
+        facts = self.release.row_facts
+        if facts is None or self.earlier is not None or self.draws is None:
+            return None
+        return facts if facts.n_rows == self.draws.counts.shape[1] else None
 
     @cached_property
     def trees(self) -> Release:

@@ -20,7 +20,7 @@ from treeleak.partition.value_index import ValueIndex
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.interval_imputation import numbers_in
 from treeleak.reconstruction.problem import Problem
-from treeleak.reconstruction.targets import CONTRADICTED, Targets, targets_of
+from treeleak.reconstruction.targets import CONTRADICTED, Targets, stated_targets, targets_of
 from treeleak.release import Release
 from treeleak.schema import Categorical
 from treeleak.side_information.known_tables import Filled, KnownTables
@@ -220,7 +220,9 @@ def _outcomes(
     if problem.hidden:
         return None, None, None
     draws = None if problem.draws is None else problem.draws.counts
-    found = targets_of(release, whole.table[:, : release.n_features], whole.proved, draws)
+    found = stated_targets(problem.row_facts)
+    if found is None:
+        found = targets_of(release, whole.table[:, : release.n_features], whole.proved, draws)
     if found is None:
         return None, None, None
     values, sure = (pd.Series(column, name="target") for column in (found.values, found.sure))

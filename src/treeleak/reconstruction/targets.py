@@ -31,6 +31,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
+from treeleak.release.row_facts import RowFacts
 from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE, NodeStatistic
 from treeleak.release.tree import Tree
 
@@ -77,6 +78,13 @@ class Targets:
     """Shape (n_rows,). Between which ends the target lies if the rows are right; infinite where
     there is none."""
     notes: tuple[str, ...] = ()
+
+
+def stated_targets(facts: RowFacts | None) -> Targets | None:
+    """Take the targets of numbered rows that the file itself says."""
+    if facts is None or not facts.told.any():
+        return None
+    return Targets(facts.targets, facts.sure, facts.low, facts.high)
 
 
 def targets_of(

@@ -8,7 +8,9 @@ from treeleak.release.adapters import (  # noqa: F401
     lightgbm,
     private,
     r,
+    quantile,
     sklearn,
+    survival,
     xgboost,
 )
 from treeleak.release.containers import source as _source  # noqa: F401

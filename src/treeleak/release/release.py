@@ -26,6 +26,7 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
+from treeleak.release.row_facts import RowFacts
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject
@@ -108,6 +109,8 @@ class Release:
         them. Never in a document.
     draws : int array, shape (n_trees, n_rows), or None
         How often each tree drew each row, where the file itself holds that. Never in a document.
+    row_facts : RowFacts or None
+        What the file says of each training row by its number. Never in a document.
 
     Raises
     ------
@@ -144,6 +147,7 @@ class Release:
     parts: tuple[Part, ...] = ()
     out_of_bag: tuple[OutOfBag, ...] = ()
     draws: NDArray[Any] | None = None
+    row_facts: RowFacts | None = None
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -165,6 +169,8 @@ class Release:
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one appears twice")
         self._check_borders()
+        if self.row_facts is not None:
+            self.row_facts.check(self.trees)
         fitting = None if self.ensemble is None else self.ensemble.fitting
         if fitting is not None:
             if len(fitting.class_weights) not in (0, len(self.classes)):

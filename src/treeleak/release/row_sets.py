@@ -18,6 +18,7 @@ from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
+from treeleak.release.row_facts import NOT_TOLD, RowFacts
 from treeleak.release.sampling import AllRows, Joined, UnknownSampling
 from treeleak.release.statistics import DRAWS
 from treeleak.release.tree import Tree
@@ -106,7 +107,40 @@ def joined(parts: Sequence[Part], origin: str) -> Release:
         sources=tuple(source for r in releases for source in r.sources),
         parts=tuple(parts),
         out_of_bag=_out_of_bag(parts),
+        row_facts=_row_facts(parts),
     )
+
+
+def numbered(release: Release, facts: RowFacts) -> Release:
+    """Number the rows of a model by what its file says of each.
+
+    Trees that saw every row drew each once, as in :func:`joined`.
+    """
+    if not isinstance(release.sampling, AllRows):
+        return replace(release, row_facts=facts)
+    return replace(
+        release,
+        trees=tuple(map(_as_draws, release.trees)),
+        sampling=Joined(),
+        parts=(Part("the counts", release),),
+        row_facts=facts,
+    )
+
+
+def _row_facts(parts: Sequence[Part]) -> RowFacts | None:
+    """Join what files say of rows, where all that is said is about rows in one order."""
+    told = [part.release.row_facts for part in parts if part.rows is None and part.fold is None]
+    found = [facts for facts in told if facts is not None and facts.in_order]
+    if not found or len({facts.n_rows for facts in found}) > 1:
+        return None
+    leaves = [
+        np.full((len(p.release.trees), found[0].n_rows), NOT_TOLD, dtype=np.int32)
+        if facts is None or not facts.in_order or p.rows is not None or p.fold is not None
+        else facts.leaves
+        for p in parts
+        for facts in (p.release.row_facts,)
+    ]
+    return replace(found[0], leaves=np.concatenate(leaves))
 
 
 def _out_of_bag(parts: Sequence[Part]) -> tuple[OutOfBag, ...]:
@@ -169,7 +203,7 @@ def by_row_sets(release: Release, continued: bool) -> Release:
             ensemble = replace(ensemble, fitting=None)
         part = replace(
             release, trees=trees, sampling=AllRows(), n_rows=n_rows, not_covered=None,
-            ensemble=ensemble, borders={}, ranges={},
+            ensemble=ensemble, borders={}, ranges={}, row_facts=None,
             sources=release.sources[first:end] if len(release.sources) == len(release.trees)
             else release.sources,
         )  # fmt: skip
@@ -188,7 +222,7 @@ def of_row_sets(parts: Sequence[Part]) -> Release:
         first, trees=tuple(tree for r in releases for tree in r.trees),
         sampling=UnknownSampling(why), n_rows=None, not_covered=why, left_out=None,
         maybe_missing=frozenset().union(*(r.maybe_missing for r in releases)),
-        notes=tuple(dict.fromkeys(note for r in releases for note in r.notes)),
+        notes=tuple(dict.fromkeys(note for r in releases for note in r.notes)), row_facts=None,
         sources=tuple({id(source): source for source in sources}.values()), parts=tuple(parts),
     )  # fmt: skip
 

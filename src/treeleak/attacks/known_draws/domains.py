@@ -95,6 +95,10 @@ class Domains:
                     bits[rows, c, words] = packed(
                         _open(n[tree_leaves], d if d is None else d[tree_leaves], c, drawn)
                     )
+        for t, told in enumerate(() if evidence.row_leaves is None else evidence.row_leaves):
+            alone = packed(np.eye(int(start[t + 1] - start[t]), dtype=bool))
+            words, placed = slice(boxes.word_start[t], boxes.word_start[t + 1]), told >= 0
+            bits[placed, :, words] &= alone[told[placed]][:, None, :]
         if group is not None:
             last = evidence.geometry.release.trees[-1]
             draws[-1] = 1

@@ -147,11 +147,12 @@ def _answer(
     n_rows = problem.evidence.n_rows
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
     last = _WALKS * clock.left
-    # Walks know nothing of sums over the trees that did not draw a row.
+    # Walks know nothing of sums over the trees that did not draw a row, nor of leaves of rows.
     walks = (
         isinstance(places, Geometry)
         and side_info.parts is None
         and not problem.evidence.out_of_bag
+        and problem.evidence.row_leaves is None
         and seconds_needed(n_rows) <= last
     )
     brief = _BRIEF * clock.left if walks else None

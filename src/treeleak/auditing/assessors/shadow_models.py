@@ -62,6 +62,10 @@ TOO_FEW = MessageTemplate(
     "shadows_too_few",
     "shadow models need {fewest:number} training rows or more, not {rows:people}",
 )
+RECORDS = static_message(
+    "the labels are records (an event and its time), which are neither classes nor numbers",
+    "labels_of_records",
+)
 NO_LABELS = static_message(
     "shadow models need the labels of the training rows, one for each", "shadows_no_labels"
 )
@@ -69,7 +73,7 @@ TOO_SLOW = static_message(
     "there was no time to train the model again on halves of the rows", "shadows_too_slow"
 )
 GIVEN = static_message("parts of the training rows were given", "shadows_given")
-REASONS = (TOO_FEW, NO_LABELS, TOO_SLOW, GIVEN, *REFIT_REASONS)
+REASONS = (TOO_FEW, NO_LABELS, RECORDS, TOO_SLOW, GIVEN, *REFIT_REASONS)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,8 @@ def assess(case: Case) -> Case:
     if y is None or np.ndim(y) != 1 or len(y) != len(X):
         return case.without("shadows", NO_LABELS)
     y, control = np.asarray(y), _control(case)
+    if y.dtype.names is not None:
+        return case.without("shadows", RECORDS)
     trained = _Trained()
     if refit is not None and len(X) < 2 * FEWEST:
         why = TOO_FEW(fewest=2 * FEWEST, rows=len(X))

@@ -100,11 +100,14 @@ _CHANGES: Mapping[str, str] = {
     "'inner.skops'); for a search, its best_estimator_), and run treeleak audit inner.skops. Of a "
     "selection of columns, predictions need the chosen columns only.",
     "rows": "Do not release the part that stores the training table. Use one that keeps summaries "
-    "only.",
+    "only. A quantile forest cannot predict without the targets: do not publish it.",
     "noise seeds": "Train again without a seed, and delete every seed from the released file. "
     "With a seed, anyone can draw the noise again and subtract it. A search finds small seeds.",
     "per_row": "Delete arrays with one entry per training row (weights, out-of-bag predictions) "
     "before release. treeleak harden does this.",
+    "event times": "Keep event times out of the file: fit a survival forest with low_memory=True "
+    "and larger leaves (min_samples_leaf), which still ranks people by risk, and delete the lists "
+    "of times. Curves in nodes disclose when each person had an event.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
     "rule counts": "Publish the rules without counts. To predict, a rule needs its conditions "

@@ -40,7 +40,8 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
       are parts that no rule knows, lists of values of single rows, or fitted models that no attack
       looks at: then "no leak shown" is not said. All else that it lists is material for attacks,
       not a leak by itself: a remark.
-    - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
+    - *Counts*: remarks only, but for targets of single rows that the file holds or proves, a leak
+      shown. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
       Where the counts do not carry the noise that is stated, no leak shown is not assessed.
@@ -59,7 +60,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     budget, rebuilt = found.budget, found.reconstruction
     unfinished = any(part in ("reconstruction", "measurement") for part, _ in found.not_assessed)
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
-    findings += [*_of_counts(found.counts), *_of_targets(found)]
+    findings += [*_of_counts(found.counts), *_of_targets(found), *_of_row_facts(found)]
     findings += _of_isolation(found.isolation)
     if found.release is not None and found.release.left_out is not None:
         findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
@@ -274,6 +275,20 @@ def _of_targets(found: AuditResults) -> list[Finding]:
         return []
     message = wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"])
     return [Finding("counts", None, (message,), fix=(counts.of,))]
+
+
+def _of_row_facts(found: AuditResults) -> list[Finding]:
+    """Say of how many rows the file tells the target, whatever else is rebuilt of them."""
+    facts = None if found.release is None else found.release.row_facts
+    if facts is None or not facts.exact.any():
+        return []
+    exact, censored = int(facts.exact.sum()), int(facts.censored.sum())
+    order = ", by its number" if facts.in_order else ""
+    messages = [wording.OUTCOMES_TOLD(exact=exact, rows=facts.n_rows, order=order)]
+    if censored:
+        messages.append(wording.CENSORED_TOLD(censored=censored))
+    fix = ("event times",) if facts.high is not facts.targets else ("rows",)
+    return [Finding("counts", LEAK, tuple(messages), wording.OUTCOMES_RULE(), fix)]
 
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:

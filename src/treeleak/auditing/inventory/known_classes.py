@@ -1,8 +1,8 @@
 """What objects of known libraries can hold: their parameters, and the attributes they set.
 
-The table beside this module was made from the sources of scikit-learn 1.3 to 1.9, of diffprivlib
-and of treeleak itself (tools/list_known_classes.py). So no name that a file gives is ever imported,
-and a file of any of these versions is known, whichever is installed.
+The table beside this module was made from the sources of scikit-learn 1.3 to 1.9, of libraries
+built on it, and of treeleak itself (tools/list_known_classes.py). So no name that a file gives is
+ever imported, and a file of any of these versions is known, whichever is installed.
 
 The parts of files of boosting libraries have names in them, and no classes. So that rules can speak
 of them as of attributes of objects, each kind of part has a class here: its settings, and what else
@@ -119,7 +119,7 @@ FILES: Mapping[str, tuple[str, str]] = {
 """By type: settings, and what else can stand there, separated by blanks."""
 
 
-LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
+LIBRARIES = ("sklearn", "diffprivlib", "treeleak", "sksurv", "quantile_forest")
 
 _EVERY = (
     "feature_names_in_ n_features_in_ n_features_ _n_features_out _sklearn_version "
@@ -129,6 +129,7 @@ _EVERY = (
 _BESIDE: Mapping[str, str] = {
     "Tree": "args max_depth node_count nodes values n_features n_classes n_outputs max_n_classes",
     "TreePredictor": "args",
+    "QuantileForest": "args matrix1 shape1 matrix2 shape2",
     "_RemainderColsList": "data",
     "Bunch": "*",
     "MetadataRequest": "*",
@@ -139,6 +140,7 @@ _LOSS = re.compile(r"Cy[A-Z]\w*")
 _HOLDERS: Mapping[str, str] = {
     "functools.partial": "func args kwds namespace state",
     "builtins.slice": "args",
+    "scipy.sparse._csc.csc_matrix": "data indices indptr _shape maxprint",
     "scipy.interpolate._bsplines.BSpline": "t c _t _c k extrapolate axis _asarray",
     "numpy.dtype": "args",
     "numpy.dtypes.*": "args",

@@ -12,6 +12,7 @@ from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_r, 
 from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
+from treeleak.auditing.inventory.rules_of_outcomes import OF_OUTCOMES
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -68,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
     *rules_of_r.OF_R,
+    *OF_OUTCOMES,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -315,6 +315,8 @@ NEARLY_ALL = 0.9
 
 _OF_TREES = ("Tree", "TreePredictor", "_BinMapper", "release", "rules")
 """What these hold, attacks look at."""
+_BESIDE_TREES = ("unique_times_",)
+"""What models of trees keep beside them, as it was in the rows."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +339,7 @@ def values_of_people(value: Any, owner: StoredObject, name: str, n_rows: int | N
         or of_file
         or owner.name in _OF_TREES
         or is_drawn(owner)
-        or has_adapter(owner)
+        or (has_adapter(owner) and name not in _BESIDE_TREES)
     ):
         return None
     counts = list(_different(value, n_columns(owner)))

@@ -72,29 +72,40 @@ NO_BASE = static_message(
 )
 
 
-@adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
-def _gradient_boosting(stored: StoredObject) -> Release:
-    rounds, trees = _rounds(stored)
+def boosted_counts(stored: StoredObject, by_class: bool, hidden: str = "") -> Release:
+    """Read what trees of gradient boosting count, and which rows each saw.
+
+    ``by_class``: whether early stopping holds equal shares of the classes back. ``hidden``: why
+    the rows of each tree do not follow from the seed.
+    """
+    _, trees = _rounds(stored)
     held = None
     if stored.get("n_iter_no_change") is not None:
-        classed = stored.name.endswith("Classifier")
-        held = held_back(stored, stored.get("random_state"), classed)
+        held = held_back(stored, stored.get("random_state"), by_class)
     sampling: Sampling = AllRows(held)
     share = stored.get("subsample", 1.0)
     if share != 1.0:
         sampling = Subsample(
             forest_seed=seed(stored.get("random_state")),
             rule=f"scikit-learn {version_of(stored)} boosting",
-            hidden="the trees were added to in several steps" * bool(stored.get("warm_start")),
+            hidden=hidden
+            or "the trees were added to in several steps" * bool(stored.get("warm_start")),
             held_back=held,
         )
     release = release_of(stored, trees, Training(sampling, None), "rows")
     if isinstance(release.sampling, Subsample):
         release = _sized(release, release.sampling, share, stored)
+    if stored.get("n_iter_no_change") is not None:
+        release = replace(release, notes=(*release.notes, HELD_BACK))
+    return release
+
+
+@adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
+def _gradient_boosting(stored: StoredObject) -> Release:
+    rounds, trees = _rounds(stored)
+    release = boosted_counts(stored, stored.name.endswith("Classifier"))
     base = _base_scores(stored, rounds.shape[1])
     notes = list(release.notes)
-    if stored.get("n_iter_no_change") is not None:
-        notes.append(HELD_BACK)
     ensemble = None
     if base is None:
         notes.append(NO_BASE[:1].upper() + NO_BASE[1:] + ".")

@@ -108,9 +108,18 @@ def _embedding(stored: StoredObject) -> Release:
 
 @adapter("sklearn", *(family + kind for family in FORESTS for kind in KINDS))
 def _forest(stored: StoredObject) -> Release:
+    return forest(stored)
+
+
+def forest(stored: StoredObject, meaning: LeafMeaning | None = None) -> Release:
+    """Read a forest of trees that drew rows as scikit-learn's do, or that all saw every row.
+
+    ``meaning``: as for :func:`release_of`.
+    """
     trees = fitted(stored, "estimators_")
     if not stored.get("bootstrap", False):
-        return release_of(stored, trees, Training(AllRows(), None, stored.get("class_weight")))
+        training = Training(AllRows(), None, stored.get("class_weight"))
+        return release_of(stored, trees, training, meaning)
     version = Version.of(version_of(stored))
     n_rows = whole(stored.get("_n_samples"))
     most = stored.get("max_samples")
@@ -133,7 +142,8 @@ def _forest(stored: StoredObject) -> Release:
         class_weight = None
         if sampling.row_weights is None:
             sampling = replace(sampling, hidden=HIDDEN)
-    return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
+    training = Training(sampling, n_rows, class_weight, draws, share)
+    return _of_tables(stored, trees, training, meaning)
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
@@ -165,7 +175,12 @@ def _bagging(stored: StoredObject) -> Release:
     return _of_tables(stored, trees, Training(sampling, n_rows, class_weight, draws))
 
 
-def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Training) -> Release:
+def _of_tables(
+    stored: StoredObject,
+    trees: Sequence[StoredObject],
+    training: Training,
+    meaning: LeafMeaning | None = None,
+) -> Release:
     """Read trees that drew rows; those that drew so many from another table are a part each."""
     runs: list[tuple[int, int]] = []
     sampling = training.sampling
@@ -178,7 +193,7 @@ def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Tr
         if any(root != int(root) for root in roots):
             runs = []
     if len(runs) < 2 or not isinstance(sampling, Bootstrap):
-        return release_of(stored, trees, training)
+        return release_of(stored, trees, training, meaning)
     # A bagging keeps the seeds of the trees that came last.
     parts, last = [], np.ravel(stored.get("_seeds", ()))
     for first, end in runs:
@@ -191,7 +206,7 @@ def _of_tables(stored: StoredObject, trees: Sequence[StoredObject], training: Tr
         every = stored.get("max_samples") in (None, 1.0)
         told = replace(training, sampling=drew, n_rows=draws if every else None, total=draws)
         parts.append(
-            Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told))
+            Part(f"trees {first} to {end - 1}", release_of(stored, trees[first:end], told, meaning))
         )
     return of_row_sets(parts)
 
@@ -222,7 +237,7 @@ def release_of(
         meaning = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(is_nonzero(tree.get("monotonic_cst")) for tree in trees)
     not_covered: str | None = None
-    if (whole(stored.get("n_outputs_")) or 1) > 1:
+    if meaning != "rows" and (whole(stored.get("n_outputs_")) or 1) > 1:
         not_covered = SEVERAL_TARGETS
     elif meaning == "classes" and clipped:
         not_covered = MONOTONIC

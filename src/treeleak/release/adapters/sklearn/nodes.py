@@ -139,6 +139,8 @@ def _impurity(t: int, nodes: NDArray[Any], version: Version) -> FloatArray | Non
     if "impurity" not in (nodes.dtype.names or ()) or nodes.dtype["impurity"].kind != "f":
         return None
     impurity = nodes["impurity"].astype(float)
+    if np.isposinf(impurity).all():  # A criterion that knows of none.
+        return None
     if np.isnan(impurity).any() or (np.isinf(impurity).any() and not version.counts_missing_right):
         # Older versions write them where rows with missing values went.
         return None

@@ -1,0 +1,90 @@
+"""What a file says of each training row by its number: its leaf in each tree, and its target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.errors import BadModel
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_COUNTS, at_most
+from treeleak.release.tree import LEAF, Tree
+
+NOT_TOLD = LEAF
+"""In place of the leaf of a row that a file does not tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowFacts:
+    """Facts about numbered rows.
+
+    Raises
+    ------
+    BadModel
+        On arrays that do not belong together, on too many rows, or on nodes that are no leaves.
+    """
+
+    leaves: NDArray[np.int32]
+    """Shape (n_trees, n_rows). The node of each row's leaf, or :data:`NOT_TOLD`."""
+    targets: FloatArray
+    """Shape (n_rows,). NaN where nothing is told; the likeliest where several are possible."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_rows,). Between which ends each target lies. Of a row that left before its event was
+    seen, the target is when it left, and the high end is infinite."""
+    sure: FloatArray
+    """Shape (n_rows,). 1 where only one target is possible, else 0."""
+    in_order: bool = True
+    """Whether row k is row k of the training set: else the numbers are made up."""
+
+    @classmethod
+    def of(cls, leaves: NDArray[np.int32], targets: FloatArray) -> RowFacts:
+        """Take targets that are known exactly, or not at all."""
+        return cls(leaves, targets, targets, targets, (~np.isnan(targets)).astype(float))
+
+    def __post_init__(self) -> None:
+        at_most(MOST_COUNTS, self.leaves.size, "leaves of rows")
+        for each in (self.targets, self.low, self.high, self.sure):
+            if each.shape != self.leaves.shape[1:]:
+                raise BadModel(f"targets of {len(each)} rows, and leaves of {self.n_rows}")
+
+    @property
+    def told(self) -> BoolArray:
+        """Shape (n_rows,). Rows of whose target something is told."""
+        return ~np.isnan(self.targets)
+
+    @property
+    def exact(self) -> BoolArray:
+        """Shape (n_rows,). Rows whose target is told exactly; of survival, that of an event."""
+        return np.asarray((self.sure > 0) & (self.high == self.targets))
+
+    @property
+    def censored(self) -> BoolArray:
+        """Shape (n_rows,). Rows that are known to have left before their event was seen."""
+        return self.told & np.isinf(self.high)
+
+    @property
+    def n_rows(self) -> int:
+        """Training rows."""
+        return int(self.leaves.shape[1])
+
+    def check(self, trees: Sequence[Tree]) -> None:
+        """Refuse leaves that these trees do not have."""
+        if len(self.leaves) != len(trees):
+            raise BadModel(f"leaves of rows in {len(self.leaves)} trees, not {len(trees)}")
+        for t, (tree, leaves) in enumerate(zip(trees, self.leaves, strict=True)):
+            told = leaves[leaves != NOT_TOLD]
+            inside = (told >= 0) & (told < tree.n_nodes)
+            if not inside.all() or not tree.is_leaf[told].all():
+                raise BadModel(f"tree {t}: a training row in a node that is no leaf")
+
+    def places(self, trees: Sequence[Tree]) -> NDArray[np.int32]:
+        """Number leaves as they follow each other in their tree, shape (n_trees, n_rows)."""
+        out = np.full(self.leaves.shape, NOT_TOLD, dtype=np.int32)
+        for t, (tree, leaves) in enumerate(zip(trees, self.leaves, strict=True)):
+            told = leaves != NOT_TOLD
+            out[t, told] = np.searchsorted(tree.leaves, leaves[told])
+        return out
