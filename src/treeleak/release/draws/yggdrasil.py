@@ -1,0 +1,1 @@
+FOREST_RULE = "Yggdrasil forest"
