@@ -27,12 +27,20 @@ from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import DIFFERENT, column_names, finite
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
+from treeleak.release.bounds import MOST_ROWS, at_most
 from treeleak.release.checked_json import located
-from treeleak.release.draws.yggdrasil import FOREST_RULE
+from treeleak.release.draws.yggdrasil import DEFAULT_SEED, FOREST_RULE, kept_for_training
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows, Bootstrap, Sampling, UnknownSampling
+from treeleak.release.sampling import (
+    YGGDRASIL,
+    AllRows,
+    Bootstrap,
+    HeldBack,
+    Sampling,
+    UnknownSampling,
+)
 from treeleak.release.statistics import (
     DRAWS,
     GAIN,
@@ -61,6 +69,8 @@ _LOSS_NAMES = ("default", "binomial", "squared error", "multinomial", "LambdaMAR
 _OOD = "<OOD>"
 _TEST, _DIST = "condition.condition.", "distribution."
 _SETS = f"{_TEST}contains_condition.elements"
+_HELD_BACK = 0.1
+"""Share of rows that single and boosted trees are evaluated on by default (validation_ratio)."""
 _HOW_OFF = 2e-6
 """Share by which what leaves add may be off: single precision, with some room."""
 
@@ -189,10 +199,13 @@ def _shape(
         elif waiting:
             positive[waiting.pop()] = v
     threshold = np.where(inner, raw.get(f"{_TEST}higher_condition.threshold", np.nan), np.nan)
-    sets = _sets(t, raw, attribute, columns)
+    sets, alone = _sets(t, raw, attribute, columns)
     n_tests = (~np.isnan(threshold)).astype(int)
     at = [] if sets is None else np.unique(sets.node)
     n_tests[at] += 1
+    # Too rare is nobody there, and that is what missing values are taken for: a test for these.
+    threshold[alone] = np.inf
+    n_tests[alone] += 1
     flags = (("true_value_condition", 0.5), ("na_condition", np.inf))
     for name, cut in flags:
         tested = np.asarray(raw.get(_TEST + name, np.zeros(n, dtype=bool)), dtype=bool)
@@ -210,6 +223,7 @@ def _shape(
     by_set = np.zeros(n, dtype=bool)
     by_set[at] = True
     missing = np.asarray(raw.get("condition.na_value", np.zeros(n, dtype=bool)), dtype=bool)
+    missing = missing | np.asarray(raw.get(f"{_TEST}na_condition", np.zeros(n)), dtype=bool)
     with located(f"tree {t}: "):
         tree = Tree(
             feature=feature,
@@ -224,10 +238,15 @@ def _shape(
     return tree, raw
 
 
-def _sets(t: int, raw: Any, attribute: IntArray, columns: Sequence[_Column]) -> CategorySets | None:
-    """Read the tests for categories, by the numbers that levels have here."""
+def _sets(
+    t: int, raw: Any, attribute: IntArray, columns: Sequence[_Column]
+) -> tuple[CategorySets | None, IntArray]:
+    """Read the tests for categories, by the numbers that levels have here.
+
+    Also gives the nodes that test for none of them but what is too rare.
+    """
     if _SETS not in raw or not len(raw[_SETS]):
-        return None
+        return None, np.zeros(0, dtype=int)
     node, value = raw[f"{_SETS}.at"], raw[_SETS].astype(np.int64)
     kinds = np.array([c.kind for c in columns])[attribute[node]]
     if (kinds != _CATEGORICAL).any():
@@ -236,13 +255,12 @@ def _sets(t: int, raw: Any, attribute: IntArray, columns: Sequence[_Column]) -> 
     if ((value < 0) | (value >= size)).any() or (attribute[node] == LEAF).any():
         raise BadModel(f"tree {t}: a test for a category that its column does not have (elements)")
     first = np.array([c.first for c in columns])[attribute[node]]
-    # Nothing is too rare in a column whose levels begin behind that.
     keep = value >= first
-    if len(np.unique(node[keep])) < len(np.unique(node)):
-        raise NotCovered(OTHER_TESTS(tree=t, node=int(node[~keep][0])))
+    alone = np.setdiff1d(node, node[keep])
     order = np.lexsort((value[keep], node[keep]))
     with located(f"tree {t}: "):
-        return CategorySets(node[keep][order], (value - first)[keep][order])
+        sets = CategorySets(node[keep][order], (value - first)[keep][order])
+    return sets if keep.any() else None, alone
 
 
 def _numbers(raw: Any, name: str, n: int) -> FloatArray | None:
@@ -258,6 +276,20 @@ def _rows(raw: Any, tree: Tree) -> FloatArray | None:
         if values is not None and (values >= 0).all():
             return values
     return None
+
+
+def _held_back(
+    notes: tuple[str, ...], sampling: Sampling, n_rows: int | None, stored: StoredObject
+) -> tuple[tuple[str, ...], Sampling]:
+    """Say that rows were held back, and which, where the library's defaults explain how many."""
+    in_all = stored.get("data_spec").get("created_num_rows", 0)
+    if n_rows is None or n_rows >= in_all:
+        return notes, sampling
+    at_most(MOST_ROWS, in_all, "rows (created_num_rows)")
+    by_default = kept_for_training(DEFAULT_SEED, _HELD_BACK, in_all).sum() == n_rows
+    if by_default and isinstance(sampling, AllRows):
+        sampling = AllRows(HeldBack(DEFAULT_SEED, _HELD_BACK, False, YGGDRASIL))
+    return (*notes, HELD_BACK), sampling
 
 
 # --------------------------------------------------------------------------------- forests
@@ -300,9 +332,8 @@ def _forest(
     elif drawn:
         sampling = UnknownSampling(PART)
     elif roots[0] is not None:
-        if n_rows is not None and roots[0] < n_rows:
-            notes = (*notes, HELD_BACK)
         n_rows = int(roots[0])
+        notes, sampling = _held_back(notes, sampling, n_rows, stored)
     unit = DRAWS if drawn else ROWS
     trees = []
     for tree, totals, entries in found:
@@ -382,8 +413,7 @@ def _boosted(
     fitted = None if loss is None else _fitting(loss, starts, trees)
     notes = base.notes if fitted or loss is None else (*base.notes, OWN_STEPS)
     rate, fitting = fitted or (None, None)
-    if n_rows is not None and n_rows < stored.get("data_spec").get("created_num_rows", 0):
-        notes = (*notes, HELD_BACK)
+    notes, sampling = _held_back(notes, sampling, n_rows, stored)
     not_covered: str | None = sampling.why if isinstance(sampling, UnknownSampling) else None
     if n_rows is None:
         not_covered = COUNTLESS
@@ -437,7 +467,7 @@ def _fitting(
         (rate, l2), *_ = np.linalg.lstsq(np.column_stack([G, -v]), v * n * h)
     named = float(np.float32(round(float(rate), 4)))
     rate = named if abs(named - rate) <= _HOW_OFF * abs(rate) else float(rate)
-    l2 = max(float(l2), 0.0) if l2 > _HOW_OFF else 0.0
+    l2 = max(round(float(l2), 4), 0.0)
     if not off() <= 10 * _HOW_OFF * np.abs(rate * G).max() or not rate > 0:
         return None
     single: Any = {"margins": "float32", "derivatives": "float32", "targets": "float32"}

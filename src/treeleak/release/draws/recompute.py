@@ -38,6 +38,10 @@ def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
     BadInput
         If the labels are missing, or no row would be left.
     """
+    if held.rule:
+        from treeleak.release.draws.yggdrasil import kept_for_training
+
+        return np.flatnonzero(kept_for_training(held.seed, held.share, n_rows))
     n_test = int(np.ceil(held.share * n_rows)) if held.share < 1 else int(held.share)
     n_train = n_rows - n_test
     if n_train < 1 or n_test < 1:
