@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.auditing.inventory import conditions, forms, numbers, searches
+from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_ydf, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
@@ -67,6 +67,7 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
+    *rules_of_ydf.OF_YDF,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -7,7 +7,7 @@ a number with more bytes than it needs, is damage: what such bytes hide, no read
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,15 @@ def tables_of(text: str) -> Mapping[str, Mapping[int, _Field]]:
             for number, name, kind in fields
         }
     return tables
+
+
+def names_in(message: str, tables: Mapping[str, Mapping[int, _Field]]) -> Iterator[str]:
+    """List what a message can hold, by the names under which it is read."""
+    for field in tables[message].values():
+        if field.inline:
+            yield from (f"{field.name}.{inner}" for inner in names_in(field.kind, tables))
+        else:
+            yield field.name
 
 
 class Messages:

@@ -18,7 +18,7 @@ import numpy as np
 
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_TREES, at_most
-from treeleak.release.readers.protobuf import Messages, as_columns, tables_of
+from treeleak.release.readers.protobuf import Messages, as_columns, names_in, tables_of
 from treeleak.release.registry import reader_of_files
 from treeleak.release.stored import StoredObject
 
@@ -53,7 +53,11 @@ BooleanSpec: 1 count_true i, 2 count_false i
 MultiValuesSpec: 1 max_observed_size i, 2 min_observed_size i
 RandomForestHeader: 1 num_node_shards i, 2 num_trees i, 3 winner_take_all_inference b, 4 out_of_bag_evaluations OutOfBag*, 5 mean_decrease_in_accuracy VariableImportance@, 6 mean_increase_in_rmse VariableImportance@, 7 node_format s, 8 num_pruned_nodes i
 OutOfBag: 1 number_of_trees i, 2 evaluation <EvaluationResults
-EvaluationResults: 1 count_predictions d, 2 count_predictions_no_weight i, 5 task i, 6 classification <Classification, 7 regression <Regression, 8 label_column Column, 9 training_duration_in_seconds f, 10 loss_value f, 11 loss_name s, 13 num_folds i
+EvaluationResults: 1 count_predictions d, 2 count_predictions_no_weight i, 3 sampled_predictions Prediction@, 4 count_sampled_predictions d, 5 task i, 6 classification <Classification, 7 regression <Regression, 8 label_column Column, 9 training_duration_in_seconds f, 10 loss_value f, 11 loss_name s, 13 num_folds i
+Prediction: 1 classification <PredictedClass, 2 regression <PredictedTarget, 3 weight f, 4 example_key s
+PredictedClass: 1 value i, 2 distribution <FloatDistribution, 3 ground_truth i, 4 logits <FloatDistribution
+PredictedTarget: 1 value f, 2 ground_truth f
+FloatDistribution: 1 counts f*, 2 sum f
 Classification: 1 confusion <Confusion, 2 rocs Roc*, 3 sum_log_loss d, 5 accuracy d
 Confusion: 1 counts d*, 2 sum d, 3 nrow i, 4 ncol i
 Regression: 1 sum_square_error d, 2 sum_label d, 3 sum_square_label d, 4 bootstrap_rmse_lower_bounds_95p d, 5 bootstrap_rmse_upper_bounds_95p d, 6 sum_abs_error d
@@ -86,6 +90,13 @@ _SETS = f"{_TEST}contains_condition.elements"
 _BITMAP = f"{_TEST}contains_bitmap_condition.elements_bitmap"
 _RAGGED = (_SETS, *(f"{_TEST}oblique_condition.{k}" for k in ("attributes", "weights",
                                                               "na_replacements")))  # fmt: skip
+PARTS: Mapping[str, str] = {
+    **{f"ydf.{message}": " ".join(names_in(message, _TABLES)) for message in _TABLES},
+    "ydf.Model": "header data_spec trees " + " ".join(n.removesuffix(".pb") for n in
+                                                      HEADERS.values()),
+    "ydf.Tree": " ".join((*names_in("Node", _TABLES), *(f"{name}.at" for name in _RAGGED))),
+}  # fmt: skip
+"""What objects of these files can hold, by type, separated by blanks."""
 
 
 @reader_of_files(MARK, "|".join((MARK, "header.pb", "done", _NODES.pattern, *HEADERS.values())))
