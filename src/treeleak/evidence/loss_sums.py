@@ -8,9 +8,10 @@ itself gives.
 
 Sums of first derivatives, and of their squares, in leaves that say neither.
 
-Some libraries say both at all nodes. Else inner nodes say both, leaves the variance alone. A leaf
-beside an inner node has what is left of their parent's. Two leaves side by side share the parent's sum G so that the squares between them
-come out: n_L n_R / n (m_L - m_R)^2 = S - n_L V_L - n_R V_R - G^2 / n, with means m and variances V.
+Some libraries say both at all nodes. Others say both at inner nodes, and the variance alone at
+leaves. A leaf beside an inner node has what is left of their parent's. Two leaves side by side
+share the parent's sum G so that the squares between them come out:
+n_L n_R / n (m_L - m_R)^2 = S - n_L V_L - n_R V_R - G^2 / n, with means m and variances V.
 That has two solutions; as a leaf steps by -G / H, and 0 < H <= n / 4, mostly one of them can be.
 """
 

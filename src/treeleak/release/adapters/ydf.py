@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.release.adapters.boosted import DIFFERENT, column_names, finite
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
-from treeleak.release.bounds import MOST_ROWS, at_most
 from treeleak.release.checked_json import located
-from treeleak.release.draws.yggdrasil import DEFAULT_SEED, FOREST_RULE, kept_for_training
+from treeleak.release.draws.recompute import kept_for_training
+from treeleak.release.draws.yggdrasil import DEFAULT_SEED, FOREST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -71,6 +71,8 @@ _TEST, _DIST = "condition.condition.", "distribution."
 _SETS = f"{_TEST}contains_condition.elements"
 _HELD_BACK = 0.1
 """Share of rows that single and boosted trees are evaluated on by default (validation_ratio)."""
+_MOST_DRAWN = 10**7
+"""Rows, of which it is worked out which were held back."""
 _HOW_OFF = 2e-6
 """Share by which what leaves add may be off: single precision, with some room."""
 
@@ -87,11 +89,13 @@ WEIGHTED = static_message(
 )
 COUNTLESS = static_message(
     "nodes hold no counts, as in a model that was saved for predictions alone "
-    "(pure_serving_model): nothing is left to rebuild rows from", "ydf_countless"
+    "(pure_serving_model): nothing is left to rebuild rows from",
+    "ydf_countless",
 )
 OWN_STEPS = static_message(
     "What leaves of the first tree add does not follow from their sums: only numbers of rows are "
-    "used.", "ydf_own_steps"
+    "used.",
+    "ydf_own_steps",
 )
 PART = static_message("each tree saw a part of the rows, or drew fewer than there are", "ydf_part")
 
@@ -151,17 +155,17 @@ def _model(stored: StoredObject) -> Release:
     if not shapes:
         raise BadModel("num_trees is 0: a model without trees")
     names, notes = column_names([column.name for column in of_inputs], len(inputs))
-    named = dict(zip(names, of_inputs, strict=True))
+    by_name = dict(zip(names, of_inputs, strict=True))
     base = Release(
         trees=(),
         feature_names=names,
         classes=columns[target].classes if task == _CLASSIFICATION else (),
         sampling=AllRows(),
         n_rows=None,
-        maybe_missing=frozenset(name for name, column in named.items() if column.n_missing),
-        levels={name: column.levels for name, column in named.items() if column.levels},
-        ranges={name: ends for name, column in named.items() if (ends := column.ends)},
-        borders={name: column.borders for name, column in named.items() if column.borders},
+        maybe_missing=frozenset(name for name, column in by_name.items() if column.n_missing),
+        levels={name: column.levels for name, column in by_name.items() if column.levels},
+        ranges={name: ends for name, column in by_name.items() if (ends := column.ends)},
+        borders={name: column.borders for name, column in by_name.items() if column.borders},
         float_type="float32",
         thresholds_are="unknown" if any(c.borders for c in of_inputs) else "midpoints",
         origin="",
@@ -201,7 +205,7 @@ def _shape(
     threshold = np.where(inner, raw.get(f"{_TEST}higher_condition.threshold", np.nan), np.nan)
     sets, alone = _sets(t, raw, attribute, columns)
     n_tests = (~np.isnan(threshold)).astype(int)
-    at = [] if sets is None else np.unique(sets.node)
+    at = np.zeros(0, dtype=int) if sets is None else np.unique(sets.node)
     n_tests[at] += 1
     # Too rare is nobody there, and that is what missing values are taken for: a test for these.
     threshold[alone] = np.inf
@@ -263,16 +267,16 @@ def _sets(
     return sets if keep.any() else None, alone
 
 
-def _numbers(raw: Any, name: str, n: int) -> FloatArray | None:
+def _numbers(raw: Any, name: str) -> FloatArray | None:
     values = raw.get(name)
     return None if values is None else np.asarray(values, dtype=float)
 
 
-def _rows(raw: Any, tree: Tree) -> FloatArray | None:
+def _rows(raw: Any) -> FloatArray | None:
     """Read how many rows, or draws, reach each node."""
     for name in ("num_pos_training_examples_without_weight",
                  f"regressor.{_DIST}count", "regressor.sum_weights"):  # fmt: skip
-        values = _numbers(raw, name, tree.n_nodes)
+        values = _numbers(raw, name)
         if values is not None and (values >= 0).all():
             return values
     return None
@@ -285,9 +289,8 @@ def _held_back(
     in_all = stored.get("data_spec").get("created_num_rows", 0)
     if n_rows is None or n_rows >= in_all:
         return notes, sampling
-    at_most(MOST_ROWS, in_all, "rows (created_num_rows)")
-    by_default = kept_for_training(DEFAULT_SEED, _HELD_BACK, in_all).sum() == n_rows
-    if by_default and isinstance(sampling, AllRows):
+    usual = in_all <= _MOST_DRAWN and isinstance(sampling, AllRows)
+    if usual and kept_for_training(DEFAULT_SEED, _HELD_BACK, in_all).sum() == n_rows:
         sampling = AllRows(HeldBack(DEFAULT_SEED, _HELD_BACK, False, YGGDRASIL))
     return (*notes, HELD_BACK), sampling
 
@@ -307,7 +310,7 @@ def _forest(
     found: list[tuple[Tree, FloatArray | None, list[NodeStatistic]]] = []
     weighted = False
     for t, (tree, raw) in enumerate(shapes):
-        counts, totals, more = None, _rows(raw, tree), []
+        counts, totals, more = None, _rows(raw), []
         if base.classes:
             counts = _class_counts(t, raw, tree, target)
             if counts is not None:
@@ -354,7 +357,7 @@ def _forest(
 
 def _class_counts(t: int, raw: Any, tree: Tree, target: _Column) -> FloatArray | None:
     """Read counts of classes; where inner nodes hold none, leaves add up to them."""
-    counts = _numbers(raw, f"classifier.{_DIST}counts", tree.n_nodes)
+    counts = _numbers(raw, f"classifier.{_DIST}counts")
     if counts is None or not counts[tree.leaves].any(axis=1).all():
         return None
     if counts.shape[1] != len(target.levels) + target.first or counts[:, : target.first].any():
@@ -392,7 +395,7 @@ def _boosted(
         raise BadModel(f"num_trees_per_iter is {per_round}, with {len(starts)} initial predictions")
     trees, weighted = [], False
     for t, (tree, raw) in enumerate(shapes):
-        rows = _rows(raw, tree)
+        rows = _rows(raw)
         entries = [] if rows is None else [NodeStatistic(ROWS, rows)]
         value = raw.get("regressor.top_value", np.full(tree.n_nodes, np.nan))
         entries.append(finite(VALUE, value, tree.is_leaf))

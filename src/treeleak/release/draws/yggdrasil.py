@@ -11,14 +11,15 @@ drew the same rows often have similar sums, and more so than chance if the draws
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
-from treeleak.release.draws.recompute import Draws, check_size
+from treeleak.release.draws.recompute import Draws, check_size, stream
 from treeleak.release.release import Release
 from treeleak.release.sampling import YGGDRASIL, Bootstrap
 from treeleak.release.statistics import MEAN
@@ -33,7 +34,8 @@ _ODDS = 1.0
 """Log odds, before roots are looked at, that nobody set a seed."""
 NO_SEED = static_message(
     "the file does not hold the seed, and neither the library's default (123456) nor one of the "
-    "first seeds from 0 on gives the draws that the roots of the trees count", "ydf_no_seed"
+    "first seeds from 0 on gives the draws that the roots of the trees count",
+    "ydf_no_seed",
 )
 
 
@@ -65,15 +67,15 @@ def yggdrasil_draws(
     raise NotCovered(NO_SEED)
 
 
-def drawn(seed: int, n_trees: int, n_rows: int) -> NDArray[np.unsignedinteger[int]]:  # type: ignore[type-var]
+def drawn(seed: int, n_trees: int, n_rows: int) -> NDArray[np.unsignedinteger[Any]]:
     """Count how often each tree draws each row."""
-    counts = np.zeros((n_trees, n_rows), dtype=np.uint8)
+    counts: NDArray[np.unsignedinteger[Any]] = np.zeros((n_trees, n_rows), dtype=np.uint8)
     random = np.random.RandomState()
-    for t, own in enumerate(_stream(random, seed, n_trees).tolist()):
+    for t, own in enumerate(stream(random, seed, n_trees).tolist()):
         rows = np.zeros(0, dtype=np.int64)
         spare = 8 + n_rows // 1000
         while len(rows) < n_rows:
-            product = _stream(random, own, n_rows + spare) * np.uint64(n_rows)
+            product = stream(random, own, n_rows + spare) * np.uint64(n_rows)
             even = (product & np.uint64(2**32 - 1)) >= np.uint64((2**32 - n_rows) % n_rows)
             rows = (product >> np.uint64(32))[even][:n_rows].astype(np.int64)
             spare *= 4
@@ -82,18 +84,6 @@ def drawn(seed: int, n_trees: int, n_rows: int) -> NDArray[np.unsignedinteger[in
             counts = counts.astype(np.uint32)
         counts[t] = tally
     return counts
-
-
-def kept_for_training(seed: int, share: float, n_rows: int) -> BoolArray:
-    """Say which rows boosted trees are fitted to: each is held back by itself, by chance."""
-    unit = _stream(np.random.RandomState(), seed, n_rows).astype(np.float32) / np.float32(2**32)
-    return np.asarray(unit > np.float32(share))
-
-
-def _stream(random: np.random.RandomState, seed: int, n: int) -> NDArray[np.uint64]:
-    """The first numbers of 32 bits; to set a seed anew is far faster than to make a generator."""
-    random.seed(seed)
-    return np.frombuffer(random.bytes(4 * n), "<u4").astype(np.uint64)
 
 
 def _root_sums(release: Release) -> FloatArray | None:
@@ -111,7 +101,7 @@ def _root_sums(release: Release) -> FloatArray | None:
     return np.asarray(sums - sums.mean(axis=0))
 
 
-def _likeness(counts: NDArray[np.unsignedinteger[int]], sums: FloatArray) -> tuple[float, float]:  # type: ignore[type-var]
+def _likeness(counts: NDArray[np.unsignedinteger[Any]], sums: FloatArray) -> tuple[float, float]:
     """Compare how alike sums of trees are with how alike their draws are.
 
     Returns how far they go together, in standard deviations of what chance does, and how far they

@@ -211,8 +211,8 @@ def as_columns(
         column = [record.get(name) for record in records]
         first = next(value for value in column if value is not None)
         if name in ragged:
-            each = [[] if value is None else value for value in column]
-            out[name] = np.concatenate([np.asarray(part) for part in each if len(part)] or [[]])
+            each = [np.asarray(() if value is None else value) for value in column]
+            out[name] = np.concatenate([part for part in each if len(part)] or each[:1])
             out[f"{name}.at"] = np.repeat(np.arange(len(each)), [len(part) for part in each])
         elif isinstance(first, list):
             width = len(first)

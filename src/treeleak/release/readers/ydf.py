@@ -111,7 +111,10 @@ def read_ydf(files: Mapping[str, Path]) -> StoredObject:
     kind = next((kind for kind, name in HEADERS.items() if name in files), None)
     if kind is None or "header.pb" not in files:
         missing = "header.pb" if kind else " or ".join(HEADERS.values())
-        raise BadModel(f"{MARK} is there, and {missing} is not: copy the whole folder")
+        raise BadModel(
+            f"{MARK} is there, and {missing} is not: copy the whole folder (of YDF's models, "
+            "forests, single and boosted trees are read)"
+        )
     messages = Messages("ydf", _TABLES)
     state: dict[str, Any] = {}
     for message, name in (
@@ -119,11 +122,11 @@ def read_ydf(files: Mapping[str, Path]) -> StoredObject:
     ):  # fmt: skip
         read = messages.read(message, _bytes(files[name], name, MOST_HEADER), name)
         state[name.removesuffix(".pb")] = StoredObject(f"ydf.{message}", read)
-    header = state[HEADERS[kind].removesuffix(".pb")]
+    header, where = state[HEADERS[kind].removesuffix(".pb")], HEADERS[kind]
     nodes = sorted(name for name in files if _NODES.fullmatch(name))
     n_trees, n_files = header.get("num_trees", 0), header.get("num_node_shards", 0)
     if n_files != len(nodes):
-        raise BadModel(f"{HEADERS[kind]}: num_node_shards is {n_files}, and there are {len(nodes)} files of nodes")
+        raise BadModel(f"{where}: num_node_shards is {n_files}, and there are {len(nodes)}")
     at_most(MOST_TREES, n_trees, "trees (num_trees)")
     form = header.get("node_format", "TFE_RECORDIO")
     records = (
@@ -131,7 +134,7 @@ def read_ydf(files: Mapping[str, Path]) -> StoredObject:
     )
     state["trees"] = list(_trees(records, messages))
     if len(state["trees"]) != n_trees:
-        raise BadModel(f"{HEADERS[kind]}: num_trees is {n_trees}, and the nodes are {len(state['trees'])} trees")
+        raise BadModel(f"{where}: num_trees is {n_trees}, and there are {len(state['trees'])}")
     for name in sorted(files.keys() - {"header.pb", MARK, HEADERS[kind], *nodes}):
         if content := _bytes(files[name], name, MOST_HEADER):
             messages.keep(name, "what the file holds", content)
@@ -144,13 +147,11 @@ def _bytes(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
     return path.read_bytes()
 
 
-def _trees(
-    records: Iterator[tuple[str, bytes]], messages: Messages
-) -> Iterator[StoredObject]:
+def _trees(records: Iterator[tuple[str, bytes]], messages: Messages) -> Iterator[StoredObject]:
     """Put nodes together to trees: each test asks for two more nodes, each leaf for none."""
     nodes: list[dict[str, Any]] = []
-    waiting, total, members = 1, 0, 0
-    for name, record in records:
+    waiting, members = 1, 0
+    for total, (name, record) in enumerate(records):
         node = messages.read("Node", record, name)
         if (bitmap := node.pop(_BITMAP, None)) is not None:
             at_most(MOST_MEMBERS, members + 8 * len(bitmap), "categories in tests for them")
@@ -162,8 +163,7 @@ def _trees(
         at_most(MOST_MEMBERS, members, "categories in tests for them")
         at_most(MOST_IN_TREE, len(nodes), "nodes in a tree")
         waiting += 1 if inner else -1
-        total += 1
-        at_most(MOST_NODES, total, "nodes in all trees")
+        at_most(MOST_NODES, total + 1, "nodes in all trees")
         if waiting == 0:
             yield StoredObject("ydf.Tree", as_columns(nodes, name, _RAGGED))
             nodes, waiting = [], 1
