@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
             if getattr(node.condition, "attribute", None) == model.input_feature_names().index("size") + 1
             and hasattr(node.condition, "threshold")
         ]  # fmt: skip
-        ends = np.array(cuts[:N // 2], dtype=np.float32)
+        ends = np.array(cuts[: N // 2], dtype=np.float32)
         tried.loc[: len(ends) - 1, "size"] = ends
         below = np.nextafter(ends, np.float32(-np.inf))
         tried.loc[N - len(ends) :, "size"] = below
@@ -70,8 +70,9 @@ def main(folder: Path) -> None:
             "predictions": model.predict(tried, use_slow_engine=True).tolist(),
         }
     (folder / "truth.json").write_text(
-        json.dumps({"rows": json.loads(X.to_json(orient="split", double_precision=15)),
-                    "models": truth})  # fmt: skip
+        json.dumps(
+            {"rows": json.loads(X.to_json(orient="split", double_precision=15)), "models": truth}
+        )  # fmt: skip
     )
 
 
