@@ -54,13 +54,15 @@ def main(folder: Path) -> None:
         model = learner(label=target, task=task, **settings).train(X[[*inputs, target]])
         model.save(str(folder / name), ydf.ModelIOOptions(file_prefix="x_" * (name == "single")))
         tried = X[inputs].copy()
+        # The label comes first among the columns.
+        size = model.input_feature_names().index("size") + 1
         cuts = [
             node.condition.threshold
             for t in range(model.num_trees())
             for node in _nodes(model.get_tree(t).root)
-            if getattr(node.condition, "attribute", None) == model.input_feature_names().index("size") + 1
+            if getattr(node.condition, "attribute", None) == size
             and hasattr(node.condition, "threshold")
-        ]  # fmt: skip
+        ]
         ends = np.array(cuts[: N // 2], dtype=np.float32)
         tried.loc[: len(ends) - 1, "size"] = ends
         below = np.nextafter(ends, np.float32(-np.inf))
@@ -72,7 +74,7 @@ def main(folder: Path) -> None:
     (folder / "truth.json").write_text(
         json.dumps(
             {"rows": json.loads(X.to_json(orient="split", double_precision=15)), "models": truth}
-        )  # fmt: skip
+        )
     )
 
 
