@@ -8,9 +8,10 @@ itself gives.
 
 Sums of first derivatives, and of their squares, in leaves that say neither.
 
-Inner nodes say both, leaves the variance alone. A leaf beside an inner node has what is left of
-their parent's. Two leaves side by side share the parent's sum G so that the squares between them
-come out: n_L n_R / n (m_L - m_R)^2 = S - n_L V_L - n_R V_R - G^2 / n, with means m and variances V.
+Some libraries say both at all nodes. Others say both at inner nodes, and the variance alone at
+leaves. A leaf beside an inner node has what is left of their parent's. Two leaves side by side
+share the parent's sum G so that the squares between them come out:
+n_L n_R / n (m_L - m_R)^2 = S - n_L V_L - n_R V_R - G^2 / n, with means m and variances V.
 That has two solutions; as a leaf steps by -G / H, and 0 < H <= n / 4, mostly one of them can be.
 """
 
@@ -416,8 +417,8 @@ def node_sums(tree: Tree, rate: float, each: float, small: float) -> NodeSums | 
     if gradient is None or variance is None or value is None or totals is None:
         return None
     n, V, s = totals.astype(float), variance.values, value.values / rate
-    inner = ~tree.is_leaf if gradient.present is None else gradient.present & ~tree.is_leaf
-    G = np.where(inner, gradient.values, np.nan)
+    inner = gradient.held & ~tree.is_leaf
+    G = np.where(gradient.held, gradient.values, np.nan)
     off, open_ = each * n + small, []
     for v in np.flatnonzero(inner).tolist():
         left, right = int(tree.left[v]), int(tree.right[v])

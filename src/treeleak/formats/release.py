@@ -93,11 +93,12 @@ class Ensemble(Declared, frozen=True):
 
 
 class HeldBack(Declared, frozen=True):
-    """How other rows were kept from all trees, to stop early, by scikit-learn's rule."""
+    """How other rows were kept from all trees, to stop early."""
 
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)]
     share: Annotated[float, described_as("Of all rows, below 1; else their number.", gt=0, lt=1e8)]
     by_class: bool
+    rule: Annotated[str, described_as("By whose rule; empty: scikit-learn's.")] = ""
 
 
 class AllRows(Declared, frozen=True, tag_field="kind", tag="all"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -73,6 +73,7 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
+ReaderOfFiles = Callable[[Mapping[str, Path]], StoredObject]
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
@@ -133,6 +134,7 @@ class _Format:
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
 _FORMATS: list[_Format] = []
 _FOLDERS: list[Reader] = []
+_OF_FILES: dict[str, tuple[re.Pattern[str], ReaderOfFiles]] = {}
 
 
 def no_model(value: Any) -> BadModel:
@@ -195,6 +197,42 @@ def reads_folders(function: AnyReader) -> AnyReader:
     """Register the function that reads a folder."""
     _FOLDERS[:] = [function]
     return function
+
+
+def reader_of_files(mark: str, members: str) -> Callable[[ReaderOfFiles], ReaderOfFiles]:
+    """Register the function that reads a model of several files in one folder.
+
+    Parameters
+    ----------
+    mark : str
+        Name of a file that each such model has.
+    members : str
+        Pattern of the names of all its files. In the folder, they may begin with a common prefix,
+        without which the function gets them.
+    """
+
+    def register(function: ReaderOfFiles) -> ReaderOfFiles:
+        _OF_FILES[mark] = (re.compile(members), function)
+        return function
+
+    return register
+
+
+def models_of_files(files: Mapping[str, Path]) -> Iterator[tuple[str, StoredObject, set[str]]]:
+    """Read the models in a folder that are several files each.
+
+    ``files``: all files, by their paths in it. Returns for each model what the paths of its files
+    begin with, the model, and these paths.
+    """
+    for mark, (members, read) in _OF_FILES.items():
+        for start in (name.removesuffix(mark) for name in files if name.endswith(mark)):
+            found = {
+                name.removeprefix(start): path
+                for name, path in files.items()
+                if name.startswith(start) and members.fullmatch(name.removeprefix(start))
+            }
+            with located(start):
+                yield start, read(found), {start + name for name in found}
 
 
 def read_model(

@@ -21,6 +21,10 @@ class Sampling:
         return getattr(self, "held_back", None) is not None
 
 
+YGGDRASIL = "Yggdrasil"
+"""How rules of that library begin."""
+
+
 @dataclass(frozen=True)
 class HeldBack:
     """How some rows were kept from all trees, to stop early.
@@ -32,6 +36,8 @@ class HeldBack:
         Of all rows, below 1; else their number.
     by_class : bool
         Whether each class lost the same share.
+    rule : str
+        The library whose procedure it was; empty for scikit-learn.
 
     Raises
     ------
@@ -42,6 +48,7 @@ class HeldBack:
     seed: int
     share: float
     by_class: bool
+    rule: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**32 or not 0 < self.share < MOST_ROWS:

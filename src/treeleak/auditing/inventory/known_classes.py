@@ -18,6 +18,7 @@ from functools import cache
 from importlib import resources
 
 from treeleak.core.private import dataclass
+from treeleak.release.readers.ydf import PARTS as YDF
 
 XGBOOST_SETTINGS = (
     "n_estimators objective max_depth max_leaves max_bin grow_policy learning_rate verbosity "
@@ -115,6 +116,7 @@ FILES: Mapping[str, tuple[str, str]] = {
             "trees ctr_data "
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
+    **{name: ("", held) for name, held in YDF.items()},
 }  # fmt: skip
 """By type: settings, and what else can stand there, separated by blanks."""
 

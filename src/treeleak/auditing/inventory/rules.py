@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_r, searches
+from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_ydf, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
@@ -70,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     *boosting.OF_BOOSTING,
     *rules_of_r.OF_R,
     *OF_OUTCOMES,
+    *rules_of_ydf.OF_YDF,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -34,6 +34,7 @@ from treeleak.release.readers.skops_archive import read_value
 from treeleak.release.registry import (
     HEAD_BYTES,
     candidates,
+    models_of_files,
     read_model,
     reader,
     reads_folders,
@@ -89,8 +90,14 @@ def open_source(path: Path, trust_pickle: bool = False) -> Bundle:
         layout = layout_of([member.name for member in members])
         state: dict[str, Any] = {}
         errors: dict[str, TreeleakError] = {}
-        kept = 0
+        kept, used = 0, set[str]()
+        files = {member.name: member.path for member in members if not member.link}
+        for start, model, names in models_of_files(files):
+            state[f"{start}header.pb"] = model
+            used |= names
         for member in members:
+            if member.name in used:
+                continue
             kept += 0 if member.link else min(member.path.stat().st_size, MOST_PARSED)
             if kept > MOST_KEPT and not matches(_SURE, member.name):
                 state[member.name] = Opaque(member.name, "more than is opened in all: not read")

@@ -7,7 +7,7 @@ the rule follows from what the release says, and no function of an installed sci
 whatever version, is asked.
 
 Also, which rows early stopping kept from the trees, given the seed: by scikit-learn's
-``train_test_split``, whose rule has not changed since 0.24.
+``train_test_split``, whose rule has not changed since 0.24, or by Yggdrasil's rule.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.release import Release
-from treeleak.release.sampling import Bootstrap, HeldBack
+from treeleak.release.sampling import YGGDRASIL, Bootstrap, HeldBack
 
 
 def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
@@ -38,6 +38,8 @@ def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
     BadInput
         If the labels are missing, or no row would be left.
     """
+    if held.rule == YGGDRASIL:
+        return np.flatnonzero(kept_for_training(held.seed, held.share, n_rows))
     n_test = int(np.ceil(held.share * n_rows)) if held.share < 1 else int(held.share)
     n_train = n_rows - n_test
     if n_train < 1 or n_test < 1:
@@ -56,6 +58,18 @@ def fitted_rows(held: HeldBack, n_rows: int, labels: Any) -> IntArray:
     for of_class, k in zip(members, train, strict=True):
         found += of_class[rng.permutation(len(of_class))][:k].tolist()
     return np.asarray(rng.permutation(found), dtype=np.int64)
+
+
+def kept_for_training(seed: int, share: float, n_rows: int) -> BoolArray:
+    """Say which rows Yggdrasil fits trees to: each is held back by itself, by chance."""
+    unit = stream(np.random.RandomState(), seed, n_rows).astype(np.float32) / np.float32(2**32)
+    return np.asarray(unit > np.float32(share))
+
+
+def stream(random: np.random.RandomState, seed: int, n: int) -> NDArray[np.uint64]:
+    """Give the first numbers of 32 bits; to set a seed is far faster than to make a generator."""
+    random.seed(seed)
+    return np.frombuffer(random.bytes(4 * n), "<u4").astype(np.uint64)
 
 
 def _in_shares(size: IntArray, n: int, rng: np.random.RandomState) -> IntArray:

@@ -33,6 +33,7 @@ from treeleak.release.draws.recompute import (
     drawn_table,
     rules_of,
 )
+from treeleak.release.draws.yggdrasil import FOREST_RULE, yggdrasil_draws
 from treeleak.release.release import Part, Release
 from treeleak.release.sampling import AllRows, Bootstrap, Subsample
 
@@ -83,6 +84,8 @@ def known_draws(
         raise NotCovered(static_message("the model's trees did not draw their rows by a bootstrap"))
     if sampling.hidden:
         raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
+    if sampling.rule == FOREST_RULE:
+        return yggdrasil_draws(release, sampling, seed_search, tick)
     # Each tree's number of distinct rows, -1 where the model does not say.
     distinct = [-1 if t.distinct is None else int(t.distinct[0]) for t in release.trees]
     target = np.array(distinct, dtype=np.int64)
