@@ -176,13 +176,13 @@ def test_rows_are_placed_without_a_search():
     assert geometry.n_points > MAX_FINE_GRID
     evidence = evidence_for(release)(geometry)
     constraints = RowConstraints.of_exact(evidence, geometry)
-    rows = constraints.of_one_tree(0)
+    rows = constraints.of_separate_trees(0)
     assert rows is not None
     assert (rows[:, -1] == constraints.label).all()
     atoms = np.ascontiguousarray(rows[:, :-1])
     assert constraints.misfit(atoms, constraints.label) == 0
     # Other seeds, other places in the same leaves.
-    other = constraints.of_one_tree(1)
+    other = constraints.of_separate_trees(1)
     assert other is not None
     assert (other != rows).any()
     leaves = (constraints.masks.trace(np.ascontiguousarray(r[:, :-1])) for r in (rows, other))

@@ -12,6 +12,7 @@ from treeleak.auditing.inventory import conditions, forms, numbers, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
+from treeleak.auditing.inventory.rules_of_ebm import OF_EBM
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -67,6 +68,7 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
+    *OF_EBM,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

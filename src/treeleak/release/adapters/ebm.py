@@ -102,7 +102,7 @@ def _machine(stored: StoredObject) -> Release:
     trees = tuple(_tree(axes, counts, gaps) for axes, counts in terms)
     totals = trees[0].totals if trees else None
     levels = {names[j]: texts for j, (_, texts) in enumerate(columns) if texts}
-    borders = {names[j]: tuple(cuts.tolist()) for j, cuts in alone.items() if middles}
+    borders = {names[j]: stored.get("bins_")[j][0] for j in alone if middles}
     return Release(
         trees=trees,
         feature_names=names,
@@ -111,7 +111,7 @@ def _machine(stored: StoredObject) -> Release:
         n_rows=None if totals is None else int(totals[0]),
         maybe_missing=frozenset(names[j] for j in gaps),
         levels=levels,
-        borders={name: cuts for name, cuts in borders.items() if name not in levels},
+        borders={c: tuple(cuts.tolist()) for c, cuts in borders.items() if c not in levels},
         ranges=dict(_ranges(stored, names)),
         thresholds_are="neighbours" if middles else "unknown",
         origin=f"interpret, {stored.name}",
@@ -127,7 +127,7 @@ def _numbers(value: Any, where: str) -> FloatArray:
     return value.astype(np.float64)
 
 
-def _column(j: int, bins: Sequence[Any]) -> tuple[list[FloatArray], tuple[str, ...]]:
+def _column(j: int, bins: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
     """Read the cuts of a column in terms of one column, of two, and so on, and its categories."""
     where = f"bins_ of column {j}"
     if not bins or not isinstance(bins[0], Mapping):
