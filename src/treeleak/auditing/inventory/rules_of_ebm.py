@@ -33,7 +33,8 @@ def _shapes(owner: StoredObject) -> list[tuple[int, ...]]:
         return []
     for term in terms:
         columns = whole(term) if isinstance(term, (list, tuple)) else []
-        if not columns or max(columns) >= len(bins) or not all(bins[j] for j in columns):
+        known = all(j < len(bins) and isinstance(bins[j], list) and bins[j] for j in columns)
+        if not columns or not known:
             return []
         levels = [bins[j][min(len(columns), len(bins[j])) - 1] for j in columns]
         out.append(tuple(_n_bins(level) for level in levels))

@@ -46,7 +46,7 @@ NOISY = static_message(
     "ebm_noisy",
 )
 EMPTY = static_message(
-    "the file holds no bin_weights, and so counts no rows (to_json with detail='minimal')",
+    "the file counts no rows: bin_weights are empty, or not there (to_json, detail='minimal')",
     "ebm_empty",
 )
 WEIGHTED = static_message(
@@ -90,6 +90,8 @@ def _machine(stored: StoredObject) -> Release:
     alone = {axes[0][0]: axes[0][1] for axes, _ in terms if len(axes) == 1}
     terms += _histograms(stored, alone)
     at_most(MOST_NODES, 2 * sum(counts.size for _, counts in terms), "bins in all terms")
+    if not any(counts.any() for _, counts in terms):
+        raise NotCovered(EMPTY)
     if any((counts != np.round(counts)).any() for _, counts in terms):
         raise NotCovered(WEIGHTED)
     if _may_be_weighted(stored, terms):
