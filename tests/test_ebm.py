@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ import treeleak
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
-from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, snapshot, to_release
 from treeleak.release.statistics import ROWS
 from treeleak.verification.columns import in_model_columns
@@ -68,15 +66,6 @@ def fitted():
 def written(model, path, **options):
     model.to_json(path, **options)
     return path
-
-
-def hardened(path, out):
-    kind = format_of(path)
-    content = kind.read(path)
-    for step in kind.steps:
-        content = step.apply(content)
-    out.write_bytes(content.to_bytes())
-    return out
 
 
 def probes(X, model, rng, n=2000):
@@ -314,7 +303,7 @@ def test_what_stands_beside_the_document_is_found(fitted, tmp_path):
     assert any(e.unknown for e in inventory(read_model(path), 120))
 
 
-# ------------------------------------------------------------------------ attacks and hardening
+# -------------------------------------------------------------------------------------- attacks
 
 
 def test_rows_of_separate_terms_meet_every_count_and_hold_the_very_values():
@@ -342,15 +331,3 @@ def test_rows_of_pairs_meet_every_count():
     for a, b in pairs:
         names = [f"{X.columns[a]}", f"{X.columns[b]}"]
         assert found.X[names].value_counts().to_dict() == X[names].value_counts().to_dict()
-
-
-def test_a_hardened_file_loads_predicts_the_same_and_counts_nothing(fitted, tmp_path):
-    model, X, _ = fitted
-    path = written(model, tmp_path / "m.json")
-    out = hardened(path, tmp_path / "hard.json")
-    loaded = CLASSIFIER()._from_json(out)
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(NotCovered, match="counts no rows"):
-        to_release(out)
-    # Nothing more changes.
-    assert hardened(out, tmp_path / "again.json").read_bytes() == Path(out).read_bytes()

@@ -11,7 +11,7 @@ from treeleak.core.errors import BadInput, cause
 from treeleak.core.private import dataclass
 from treeleak.hardening import steps
 from treeleak.hardening.archive import Archive
-from treeleak.hardening.files import catboost, ebm, lightgbm, ohdsi, xgboost
+from treeleak.hardening.files import catboost, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
 from treeleak.release.readers.ubj import is_ubj
@@ -20,9 +20,8 @@ from treeleak.release.registry import HEAD_BYTES
 _SKOPS = b"PK\x03\x04"
 HOW = (
     "treeleak changes only files that it reads as data: skops archives, XGBoost's JSON and "
-    "UBJSON, LightGBM's text, CatBoost's JSON and cbm, the JSON of OHDSI bundles and of "
-    "explainable boosting machines. First save the model as one of these, with skops.io.dump, "
-    "save_model or to_json"
+    "UBJSON, LightGBM's text, CatBoost's JSON and cbm, the JSON of OHDSI bundles. First save the "
+    "model as one of these, with skops.io.dump or save_model"
 )
 
 
@@ -59,7 +58,6 @@ FORMATS: tuple[Format, ...] = (
     Format("skops", lambda head: head.startswith(_SKOPS), Archive.read,
            tuple(steps.STEPS.values())),
     Format("XGBoost UBJSON", is_ubj, xgboost.read_ubj_file, xgboost.STEPS),
-    Format("explainable boosting JSON", ebm.is_ebm_text, ebm.read_json_file, ebm.STEPS),
     Format("XGBoost JSON", _begins_with("learner", "version", "Config", "Model"),
            xgboost.read_json_file, xgboost.STEPS),
     Format("LightGBM text", lambda head: head.startswith(b"tree"), lightgbm.Text.read,

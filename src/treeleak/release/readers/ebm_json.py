@@ -26,26 +26,6 @@ _OF_TERM = {
     "bagged_scores": "bagged_scores_", "bin_weights": "bin_weights_",
 }  # fmt: skip
 _OF_OUTPUT = "link", "link_param", "min_target", "max_target"
-_PARAMS = (
-    "feature_names feature_types max_bins max_interaction_bins interactions exclude "
-    "validation_size outer_bags inner_bags learning_rate greedy_ratio smoothing_rounds "
-    "interaction_smoothing_rounds max_rounds early_stopping_rounds early_stopping_tolerance "
-    "min_samples_leaf min_hessian reg_alpha reg_lambda max_delta_step max_leaves objective n_jobs "
-    "random_state epsilon delta composition bin_budget_frac privacy_bounds privacy_target_min "
-    "privacy_target_max"
-)
-_OF_FEATURE = "name type num_unique_vals categories cuts min max histogram_weights"
-KEYS: Mapping[str, frozenset[str]] = {
-    "": frozenset({"version", "ebm"}),
-    "ebm": frozenset(
-        {*_OF_MODEL, "outputs", "implementation", "implementation_params", "features", "terms"}
-    ),
-    "outputs": frozenset({*_OF_OUTPUT, "task", "classes"}),
-    "implementation_params": frozenset(_PARAMS.split()),
-    "features": frozenset(_OF_FEATURE.split()),
-    "terms": frozenset({*_OF_TERM, "term_features"}),
-}
-"""What interpret writes into the document, and into each part of it."""
 MOST_COLUMNS_OF_TERM = 32
 """Dimensions of an array, one of which may be of classes, and one of bags."""
 
@@ -80,8 +60,9 @@ def model_from_dict(data: Mapping[str, Any]) -> StoredObject:
     params = ebm.pop("implementation_params", {})
     if not isinstance(params, Mapping):
         raise BadModel("implementation_params: must be an object")
-    around |= {k: v for k, v in params.items() if k not in KEYS["implementation_params"]}
-    state: dict[str, Any] = {k: v for k, v in params.items() if k not in around}
+    # What is fitted ends so.
+    around |= {k: v for k, v in params.items() if k.endswith("_")}
+    state: dict[str, Any] = {k: v for k, v in params.items() if not k.endswith("_")}
     state |= {"has_fitted_": True, "n_features_in_": len(names)}
     state |= {"feature_names_in_": names, "bins_": [_bins(feature) for feature in features]}
     state["feature_types_in_"] = [feature.pop("type", None) for feature in features]
