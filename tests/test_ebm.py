@@ -228,6 +228,18 @@ def test_damaged_files_end_in_an_error(fitted, tmp_path):
             continue
 
 
+@pytest.mark.parametrize("part", ["outputs", "features", "terms", "implementation_params"])
+@pytest.mark.parametrize("value", [None, 7, "x", [], [7], {}, [{}], [{"name": []}]])
+def test_other_things_in_place_of_parts_of_a_file_end_in_an_error(fitted, part, value, tmp_path):
+    path = written(fitted[0], tmp_path / "m.json")
+    document = json.loads(path.read_text())
+    document["ebm"][part] = value
+    path.write_text(json.dumps(document))
+    if not (part == "implementation_params" and value == {}):
+        with pytest.raises(TreeleakError):
+            to_release(path)
+
+
 HOSTILE = (
     ("bins_", lambda v: [[np.array([np.nan, 1.0])], *v[1:]]),
     ("bins_", lambda v: [[np.array([2.0, 1.0])], *v[1:]]),

@@ -174,8 +174,11 @@ def distinct_values(
         values = rest + sign * ends[0]
         between = (values[:-1] < borders) & (borders <= values[1:])
         if between.all() and abs(values[-1] - ends[1]) <= off:
-            digits = (np.round(values, d) for d in range(_MOST_DIGITS))
-            return next((x for x in digits if (np.abs(x - values) <= off).all()), values)
+            for digits in range(_MOST_DIGITS):
+                rounded = np.round(values, digits)
+                if (np.abs(rounded - values) <= off).all():
+                    return np.asarray(rounded)
+            return np.asarray(values)
     if n < _LEAST:
         return None
     begin = float(np.where(sign > 0, low, -high).max()) + off

@@ -44,6 +44,14 @@ def model_from_dict(data: Mapping[str, Any]) -> StoredObject:
     BadModel
         If the parts are not those of such a model.
     """
+    try:
+        return _model(data)
+    except (AttributeError, LookupError, TypeError) as error:
+        # Anything may stand anywhere.
+        raise BadModel(f"not as interpret writes it ({error!r:.200})") from error
+
+
+def _model(data: Mapping[str, Any]) -> StoredObject:
     around, ebm = dict(data), dict(data["ebm"])
     del around["ebm"]
     version = around.pop("version", "1.0")
