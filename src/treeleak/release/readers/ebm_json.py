@@ -18,8 +18,8 @@ from treeleak.release.stored import Leftover, StoredObject
 _CLASS = "interpret.glassbox._ebm._ebm.{private}ExplainableBoosting{kind}"
 _NO_NUMBERS = {"nan": np.nan, "+inf": np.inf, "-inf": -np.inf}
 _OF_MODEL = (
-    "intercept", "bagged_intercept", "bag_weights", "best_iteration", "noise_scale_binning",
-    "noise_scale_boosting",
+    "intercept", "bagged_intercept", "bag_weights", "best_iteration", "breakpoint_iteration",
+    "noise_scale_binning", "noise_scale_boosting",
 )  # fmt: skip
 _OF_TERM = {
     "scores": "term_scores_", "standard_deviations": "standard_deviations_",
@@ -89,7 +89,9 @@ def _model(data: Mapping[str, Any]) -> StoredObject:
         state |= {f"{key}_": _array(held.pop(key)) for key in keys if key in held}
     if isinstance(classes := outputs[0].pop("classes", None), list):
         state["classes_"] = np.array([*classes, None], dtype=object)[:-1]
-    kind = {"classification": "Classifier", "regression": "Regressor"}[outputs[0].pop("task")]
+    # Until 0.4, "output_type".
+    task = outputs[0].pop("output_type" if "output_type" in outputs[0] else "task")
+    kind = {"classification": "Classifier", "regression": "Regressor"}[task]
     private = "DP" * ("noise_scale_binning_" in state or "epsilon" in state)
     if ebm.pop("implementation", "python") != "python" or version != "1.0":
         raise BadModel("of another version or implementation than interpret's in Python")
