@@ -176,14 +176,35 @@ def test_rows_are_placed_without_a_search():
     assert geometry.n_points > MAX_FINE_GRID
     evidence = evidence_for(release)(geometry)
     constraints = RowConstraints.of_exact(evidence, geometry)
-    rows = constraints.of_one_tree(0)
+    rows = constraints.of_separate_trees(0)
     assert rows is not None
     assert (rows[:, -1] == constraints.label).all()
     atoms = np.ascontiguousarray(rows[:, :-1])
     assert constraints.misfit(atoms, constraints.label) == 0
     # Other seeds, other places in the same leaves.
-    other = constraints.of_one_tree(1)
+    other = constraints.of_separate_trees(1)
     assert other is not None
     assert (other != rows).any()
     leaves = (constraints.masks.trace(np.ascontiguousarray(r[:, :-1])) for r in (rows, other))
     assert np.array_equal(*leaves)
+
+
+def test_rows_of_trees_that_share_no_column_are_placed_without_a_search():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    parts = [
+        to_release(DecisionTreeClassifier(random_state=0).fit(X * np.isin(range(4), kept), y))
+        for kept in ([0, 1], [2, 3])
+    ]
+    release = replace(parts[0], trees=tuple(part.trees[0] for part in parts))
+    geometry = Geometry.of(release, infer_schema(release))
+    constraints = RowConstraints.of_exact(evidence_for(release)(geometry), geometry)
+    rows = constraints.of_separate_trees(0)
+    assert rows is not None
+    assert (rows[:, -1] == constraints.label).all()
+    assert constraints.misfit(np.ascontiguousarray(rows[:, :-1]), constraints.label) == 0
+    # A third tree tests a column again.
+    three = replace(release, trees=(*release.trees, release.trees[0]))
+    geometry = Geometry.of(three, infer_schema(three))
+    again = RowConstraints.of_exact(evidence_for(three)(geometry), geometry)
+    assert again.of_separate_trees(0) is None

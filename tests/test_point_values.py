@@ -497,6 +497,21 @@ def test_ages_in_half_years_come_back():
     np.testing.assert_array_equal(distinct_values(middles(x)), x)
 
 
+@pytest.mark.parametrize("n", [2, 5, 300])
+def test_between_two_known_ends_all_values_come_back(n):
+    rng = np.random.default_rng(n)
+    for digits in (0, 2, 15):
+        x = np.unique(np.round(rng.gamma(0.5, 1000, n), digits))
+        found = distinct_values(middles(x), (x[0], x[-1]))
+        assert found is not None
+        np.testing.assert_allclose(found, x, rtol=0, atol=1e-9 * x[-1])
+        if digits < 15:
+            np.testing.assert_array_equal(found, x)
+    # A value is left out of the borders: they do not lead from end to end.
+    x = np.append(np.arange(3.0), 9.0)
+    assert distinct_values(middles(x[[0, 2, 3]]), (0.0, 8.0)) is None
+
+
 @examples(60)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=9, max_size=60, unique=True))
 def test_values_lie_between_their_borders(values):

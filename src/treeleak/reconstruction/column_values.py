@@ -143,21 +143,26 @@ _MOST_TRIED = 10_000
 """Values on the grid that are tried for the first, at most."""
 _ROUNDED = 4.0
 """Units of rounding by which each border may be off."""
+_MOST_DIGITS = 16
+"""Digits behind the point to which values are rounded, at most."""
 _SHORT = 0.5
 """Share of values with fewer digits than the grid has that speaks for the grid itself."""
 
 
-def distinct_values(borders: FloatArray) -> FloatArray | None:
+def distinct_values(
+    borders: FloatArray, ends: tuple[float, float] | None = None
+) -> FloatArray | None:
     """Work out the values whose neighbours' middles are the borders, all of them and in order.
 
-    Returns one value more than there are borders, each between two of them; or None where no
-    values have these middles, as where a column has more values than bins, or too few borders tell.
-    Where several lists of values have these middles, it is one on the grid that the borders lie
-    on, with as few digits as can be; else the one in the middle of what keeps each value between
-    its borders.
+    ``ends``: the least and the greatest value, where these are known: if the first leads to the
+    last along the borders, nothing is left open. Returns one value more than there are borders,
+    each between two of them; or None where no values have these middles, as where a column has more
+    values than bins, or too few borders tell. Where several lists of values have these middles, it
+    is one on the grid that the borders lie on, with as few digits as can be; else the one in the
+    middle of what keeps each value between its borders.
     """
     n = len(borders)
-    if n < _LEAST:
+    if n < (_LEAST if ends is None else 1):
         return None
     sign = np.where(np.arange(n + 1) % 2 == 0, 1.0, -1.0)
     # Value i is rest[i] + sign[i] * (the first value).
@@ -165,6 +170,17 @@ def distinct_values(borders: FloatArray) -> FloatArray | None:
     low = np.append(-math.inf, borders) - rest
     high = np.append(borders, math.inf) - rest
     off = _ROUNDED * n * float(np.finfo(float).eps) * float(np.abs(borders).max())
+    if ends is not None:
+        values = rest + sign * ends[0]
+        between = (values[:-1] < borders) & (borders <= values[1:])
+        if between.all() and abs(values[-1] - ends[1]) <= off:
+            for digits in range(_MOST_DIGITS):
+                rounded = np.round(values, digits)
+                if (np.abs(rounded - values) <= off).all():
+                    return np.asarray(rounded)
+            return np.asarray(values)
+    if n < _LEAST:
+        return None
     begin = float(np.where(sign > 0, low, -high).max()) + off
     end = float(np.where(sign > 0, high, -low).min()) - off
     if not begin < end:

@@ -172,8 +172,9 @@ def _integers_chosen(
             tried = [*Grid(1.0).around(x)] if whole[j] else [x, x.astype(kind).astype(float)]
             if int(j) in grids:
                 tried += grids[int(j)].around(x)
-            borders = release.borders.get(release.feature_names[j], ())
-            listed = distinct_values(np.asarray(borders, dtype=float))
+            name = release.feature_names[j]
+            borders = np.asarray(release.borders.get(name, ()), dtype=float)
+            listed = distinct_values(borders, release.ranges.get(name))
             if listed is not None:
                 of = np.searchsorted(cuts, listed.astype(kind))
                 tried.append(nearest(x, side, listed, of))

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Imported for what they register: formats of files, kinds of models.
 from treeleak.release.adapters import (  # noqa: F401
     catboost,
+    ebm,
     lightgbm,
     private,
     r,

@@ -29,10 +29,12 @@ def at_midpoints(cuts: FloatArray) -> FloatArray:
         near = (np.abs(cuts) < EXACT_SINGLE) & (cuts != np.floor(cuts))
         below = np.nextafter(cuts, -np.inf)
         middle = np.where(near & (below - np.floor(below) == 0.5), below, cuts)
-        # XGBoost asks for less than a threshold: the middle, or the least value on its right.
-        above = np.nextafter(cuts.astype(np.float32), np.float32(np.inf)).astype(float)
-        middle = np.where(near & (above - np.floor(above) == 0.5), above, middle)
-        middle = np.where(near & (above == np.ceil(cuts)), above - 0.5, middle)
+        # XGBoost, and explainable boosting in double precision, ask for less than a threshold: the
+        # middle, or the least value on its right.
+        for kind in (np.float32, np.float64):
+            above = np.nextafter(cuts.astype(kind), kind(np.inf)).astype(float)
+            middle = np.where(near & (above - np.floor(above) == 0.5), above, middle)
+            middle = np.where(near & (above == np.ceil(cuts)), above - 0.5, middle)
     return np.where(np.abs(cuts) == NEXT_TO_ZERO, np.copysign(0.5, cuts), middle)
 
 

@@ -237,7 +237,10 @@ class Release:
     @property
     def adds_weights(self) -> bool:
         """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
-        return self.origin.startswith(("XGBoost", "CatBoost"))
+        return self.origin.startswith(("XGBoost", "CatBoost")) or (
+            self.origin.startswith("interpret")
+            and any(getattr(note, "code", "") == BY_WEIGHT for note in self.notes)
+        )
 
     @property
     def n_features(self) -> int:

@@ -143,30 +143,53 @@ class RowConstraints:
             exchangeable=False,
         )
 
-    def of_one_tree(self, seed: int) -> NDArray[np.int32] | None:
-        """Rows that meet all counts of a single tree, somewhere in their leaves: each is a box.
+    def of_separate_trees(self, seed: int) -> NDArray[np.int32] | None:
+        """Rows that meet all counts of trees of which no two test one attribute, a single one say.
 
-        Shape (n_rows, n_attributes + 1), the class last. None where several trees count, where
-        leaves do not count classes apart, or where no value leads to a leaf that has rows.
+        Each lies somewhere in its leaves: these are boxes, and what one tree says leaves the others
+        open. Shape (n_rows, n_attributes + 1), the class last. None where trees are not as these,
+        where leaves do not count classes apart, or where no value leads to a leaf that has rows.
         """
         geometry, n_classes = self.geometry, self.equation.shape[1]
         apart = n_classes == 1 or (self.whole < 0).all()
-        if not (self.exchangeable and len(geometry.release.trees) == 1 and apart):
+        tested = self._tested
+        if not (self.exchangeable and apart and (tested.sum(axis=0) <= 1).all()):
             return None
         count, box = self.target[self.equation].T, leaf_boxes(geometry)
-        leaf = np.concatenate(
-            [np.repeat(np.arange(len(leaf_counts)), leaf_counts) for leaf_counts in count]
-        )
         rng, out = np.random.default_rng(seed), []
-        for begin, end in pairwise(self.masks.start):
+        leaf_of = []
+        for t, (first, last) in enumerate(pairwise(geometry.leaf_start)):
+            by_class = [
+                np.repeat(np.arange(first, last), leaf_counts[first:last]) for leaf_counts in count
+            ]
+            if t:
+                # Within a class, nothing says which rows of two trees are the same.
+                by_class = [rng.permutation(leaves) for leaves in by_class]
+            leaf_of.append(np.concatenate(by_class))
+        if len({len(leaf) for leaf in leaf_of}) > 1:
+            return None
+        for a, (begin, end) in enumerate(pairwise(self.masks.start)):
+            leaf = leaf_of[int(tested[:, a].argmax())]
             inside, atoms = box[:, begin:end].nonzero()
             n = np.bincount(inside, minlength=len(box))
             if not n[leaf].all():
                 return None
             place = (rng.random(len(leaf)) * n[leaf]).astype(np.int64)
             out.append(atoms[(np.cumsum(n) - n)[leaf] + place])
-        label = np.repeat(np.arange(n_classes), count.sum(axis=1))
+        totals = count[:, : geometry.leaf_start[1]].sum(axis=1)
+        label = np.repeat(np.arange(n_classes), totals)
         return np.column_stack([*out, label]).astype(np.int32)
+
+    @property
+    def _tested(self) -> BoolArray:
+        """Which attributes trees test, shape (n_trees, n_attributes)."""
+        release, parts = self.geometry.release, self.geometry.parts
+        out = np.zeros((len(release.trees), len(parts)), dtype=bool)
+        for a, part in enumerate(parts):
+            columns = [release.feature_names.index(c) for c in part.attribute.columns]
+            for t, tree in enumerate(release.trees):
+                out[t, a] = np.isin(tree.feature, columns).any()
+        return out
 
     @property
     def n_rows(self) -> int:

@@ -123,7 +123,7 @@ def _walked_until_met(
 
     ``bests``: holds the best answer so far.
     """
-    if (begin := constraints.of_one_tree(seed)) is not None:
+    if (begin := constraints.of_separate_trees(seed)) is not None:
         walkers = walkers_at(constraints, seed, begin)
         clock.record(walkers[0].misfit)
         return WalkResult.of(walkers, walkers[0], 0)

@@ -19,6 +19,8 @@ from scipy.sparse import csr_array
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact.annealing_runs import N_WORLDS
 from treeleak.attacks.exact.run import exact, of_cells
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.run import by_walking
 from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.attacks.loss_sums.counts_alone import by_counts
 from treeleak.attacks.loss_sums.integral import whole_groups
@@ -39,6 +41,9 @@ from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
+_SPARSE, _WALK = 256, 0.5
+"""Points for each row from which on rows walk over them first, and the share of the time for it:
+of few rows in many cells, datasets over cells are far from all counts."""
 _LEAST_SQUARES_SHARE = 0.9
 """Share of the time for counts alone by least squares, where walks were too short."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
@@ -75,6 +80,14 @@ def regression(
     values = values_in(geometry)
     if not (summed or partition.alive.all()):
         return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
+    many = len(partition.points) > _SPARSE * evidence.n_rows
+    if many and not summed and not geometry.schema.rules:
+        constraints = RowConstraints.of_exact(evidence, geometry)
+        why = f"{len(partition.points):,} points are too many for {evidence.n_rows:,} rows"
+        with clock.cut_short():
+            walked = by_walking(constraints, values, clock.part(_WALK * clock.left), seed, why)
+            if walked.status == "feasible":
+                return walked
     part = clock.part(_COUNTS_SHARE * clock.left)
     first = of_cells(evidence, partition, values, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:

@@ -89,12 +89,32 @@ _CATBOOST_SET = (
     "_test_evals __model _prediction_values_change _loss_value_change _init_params _random_seed"
 )
 
+_EBM = (
+    "feature_names feature_types max_bins max_interaction_bins interactions exclude "
+    "validation_size outer_bags inner_bags learning_rate greedy_ratio greediness cyclic_progress "
+    "smoothing_rounds interaction_smoothing_rounds max_rounds early_stopping_rounds "
+    "early_stopping_tolerance callback min_samples_leaf min_hessian reg_alpha reg_lambda "
+    "max_delta_step gain_scale min_cat_samples cat_smooth missing max_leaves monotone_constraints "
+    "objective n_jobs random_state binning mains epsilon delta composition bin_budget_frac "
+    "privacy_bounds privacy_target_min privacy_target_max"
+)
+_EBM_SET = (
+    "n_features_in_ term_names_ term_features_ term_scores_ bagged_scores_ standard_deviations_ "
+    "bin_weights_ bins_ feature_names_in_ feature_types_in_ feature_bounds_ histogram_edges_ "
+    "histogram_weights_ unique_val_counts_ zero_val_counts_ missing_val_counts_ classes_ "
+    "min_target_ max_target_ intercept_ bagged_intercept_ link_ link_param_ bag_weights_ "
+    "best_iteration_ breakpoint_iteration_ noise_scale_binning_ noise_scale_boosting_ "
+    "noise_scale_ has_fitted_ n_samples_"
+)
+
 XGBOOST, LIGHTGBM, CATBOOST = "xgboost.core.Booster", "lightgbm.basic.Booster", "catboost.core."
 PARTS = "treeleak.files."
 
 FILES: Mapping[str, tuple[str, str]] = {
     **{f"xgboost.sklearn.{name}": (XGBOOST_SETTINGS, _XGB_SET) for name in (
         "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")},
+    **{f"interpret.glassbox._ebm._ebm.{private}ExplainableBoosting{kind}": (_EBM, _EBM_SET)
+       for private in ("", "DP") for kind in ("Classifier", "Regressor")},
     "xgboost.compat.XGBoostLabelEncoder": ("", "classes_"),
     XGBOOST: ("booster", "feature_names feature_types handle version learner Config "
         "Model best_iteration best_ntree_limit"),

@@ -14,6 +14,7 @@ from treeleak.auditing.inventory import rules_of_boosting as boosting
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
 from treeleak.auditing.inventory.rules_of_outcomes import OF_OUTCOMES
+from treeleak.auditing.inventory.rules_of_ebm import OF_EBM
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -72,6 +73,7 @@ RULES: tuple[Rule, ...] = (
     *rules_of_r.OF_R,
     *OF_OUTCOMES,
     *rules_of_ydf.OF_YDF,
+    *OF_EBM,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -27,7 +27,7 @@ _BY_CHANGE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-_ENDS = ("feature_infos", "data_min_", "_min_value")
+_ENDS = ("feature_infos", "data_min_", "_min_value", "feature_bounds_")
 """Attributes in which libraries keep the least and the greatest value of each column."""
 
 KINDS = (*_BY_CHANGE, "minima and maxima", "unknown parts")

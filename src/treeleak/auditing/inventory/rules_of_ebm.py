@@ -1,0 +1,194 @@
+"""Forms and rules of what explainable boosting machines hold (interpret-core)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory.conditions import Rule
+from treeleak.auditing.inventory.owners import n_classes_of, n_columns, numbers_in, whole
+from treeleak.release.stored import StoredObject
+
+_OWNERS = "ExplainableBoosting* DPExplainableBoosting*"
+
+
+def _parts(value: Any, n: int) -> list[Any] | None:
+    """Take apart what lists one part for each of ``n`` columns or terms."""
+    return list(value) if isinstance(value, (list, tuple)) and len(value) == n else None
+
+
+def _n_bags(owner: StoredObject) -> int:
+    """Count the bags that the settings ask for; merged models have those of all."""
+    bags = numbers_in(owner.get("bag_weights_"))
+    return max([1, *whole([owner.get("outer_bags")]), 0 if bags is None else bags.size])
+
+
+def _shapes(owner: StoredObject) -> list[tuple[int, ...]]:
+    """Count the bins of each term, in each of its columns; none where that is not to be had."""
+    bins, terms, out = owner.get("bins_"), owner.get("term_features_"), []
+    if not isinstance(bins, list) or not isinstance(terms, list):
+        return []
+    for term in terms:
+        columns = whole(term) if isinstance(term, (list, tuple)) else []
+        known = all(j < len(bins) and isinstance(bins[j], list) and bins[j] for j in columns)
+        if not columns or not known:
+            return []
+        levels = [bins[j][min(len(columns), len(bins[j])) - 1] for j in columns]
+        out.append(tuple(_n_bins(level) for level in levels))
+    return out
+
+
+def _n_bins(level: Any) -> int:
+    if isinstance(level, Mapping):
+        return max([0, *whole(level.values())]) + 2
+    return len(level) + 3 if isinstance(level, np.ndarray) else 0
+
+
+def _of_terms(before: bool = False, after: bool = False) -> forms.Form:
+    """A number for each bin of each term; ``before``: for each bag, ``after``: for each class."""
+
+    def form(value: Any, owner: StoredObject) -> bool:
+        shapes = _shapes(owner)
+        parts = _parts(value, len(shapes)) if shapes else None
+        outputs = [(), (n_classes_of(owner),)] if after else [()]
+        return parts is not None and all(
+            isinstance(part, np.ndarray)
+            and part.dtype.kind in "iuf"
+            and part.shape[before:] in [(*shape, *end) for end in outputs]
+            and (not before or len(part) <= _n_bags(owner))
+            for part, shape in zip(parts, shapes, strict=True)
+        )
+
+    return form
+
+
+def _cuts(value: Any, owner: StoredObject) -> bool:
+    """For each column, ascending cuts or numbers of categories, for terms of each size."""
+    parts = _parts(value, n_columns(owner))
+    return parts is not None and all(
+        isinstance(levels, list)
+        and len(levels) <= forms.SHORT
+        and all(map(forms.each_once, levels))
+        for levels in parts
+    )
+
+
+def _of_columns(most: int, ascending: bool = False) -> forms.Form:
+    """At most so many numbers for each column, or none."""
+
+    def form(value: Any, owner: StoredObject) -> bool:
+        parts = _parts(value, n_columns(owner))
+        arrays = [numbers_in(part) for part in parts or () if part is not None]
+        return parts is not None and all(
+            a is not None and a.ndim == 1 and len(a) <= most
+            and (not ascending or bool((np.diff(a) >= 0).all()))
+            for a in arrays
+        )  # fmt: skip
+
+    return form
+
+
+def _n_values(value: Any, owner: StoredObject) -> bool:
+    """A whole number for each column."""
+    held = numbers_in(value)
+    return held is not None and held.dtype.kind in "iu" and held.shape == (n_columns(owner),)
+
+
+def _ends(value: Any, owner: StoredObject) -> bool:
+    """Two numbers for each column, or one for the target."""
+    held = numbers_in(value)
+    return held is not None and held.shape in ((n_columns(owner), 2), ())
+
+
+def _of_bags(value: Any, owner: StoredObject) -> bool:
+    """A few numbers for each bag: one for each class or stage."""
+    held = numbers_in(value)
+    most = _n_bags(owner) * max(2, n_classes_of(owner))
+    return held is not None and held.ndim <= 2 and held.size <= most
+
+
+def _of_scores(value: Any, owner: StoredObject) -> bool:
+    held = numbers_in(value)
+    return held is not None and held.ndim <= 1 and held.size <= max(1, n_classes_of(owner))
+
+
+def _names(value: Any, owner: StoredObject) -> bool:
+    """Columns of each term, or what one is called, and what the columns are."""
+    most = max(n_columns(owner), len(owner.get("term_features_", ())))
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    held = [item for part in parts for item in (part if isinstance(part, tuple) else (part,))]
+    return len(parts) <= most and all(forms.is_scalar(item, 2 * forms.MAX_NAME) for item in held)
+
+
+def _n_cells(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the bins that hold rows, and those of a single one."""
+    arrays = [numbers_in(part) for part in value]
+    counts = np.concatenate([np.zeros(0), *(a.ravel() for a in arrays if a is not None)])
+    return f"{int((counts > 0).sum()):,} bins hold rows, {int((counts == 1).sum()):,} a single one."
+
+
+def _all_empty(value: Any, _: Any) -> bool:
+    """Say whether nothing but zeros stands there."""
+    arrays = [numbers_in(part) for part in value or () if part is not None]
+    return all(a is not None and not a.any() for a in arrays)
+
+
+_COUNTS = (
+    "Each number counts the training rows in a small part of the data. Every term counts all of "
+    "them, and many such counts together determine the rows."
+)
+
+# fmt: off
+OF_EBM: tuple[Rule, ...] = (
+    Rule("bin_weights_ histogram_weights_", "harmless", "counts that were emptied", "All zero.",
+         owner=_OWNERS, when=_all_empty),
+    Rule("bin_weights_", "leaks", "rows in each bin of each term",
+         _COUNTS + " Predictions do not need them.",
+         owner=_OWNERS, change="counts", form=_of_terms(), describe=_n_cells),
+    Rule("histogram_weights_", "leaks", "rows in each part of a histogram",
+         "They count the rows between evenly spaced edges, for the library's pictures. "
+             "Predictions do not need them.",
+         owner=_OWNERS, change="counts", form=_of_columns(1 << 20)),
+    Rule("bins_", "leaks", "cuts, and the categories of each column",
+         "A cut is the middle of two neighbouring values of the training rows: with fewer "
+             "different values than bins, of every two. Categories are values of the rows.",
+         owner=_OWNERS, change="values", form=_cuts),
+    Rule("histogram_edges_", "leaks", "smallest, largest or ranked values",
+         "The first and the last one are the least and the greatest value of a column.",
+         owner=_OWNERS, change="values", form=_of_columns(1 << 20, ascending=True)),
+    Rule("feature_bounds_ min_target_ max_target_", "leaks",
+         "smallest and largest value of each column",
+         "These are values of single rows, in all their digits.",
+         owner=_OWNERS, change="values",
+         form=lambda v, o: (np.ndim(v) == 0 and forms.short(v, o)) or _ends(v, o)),
+    Rule("unique_val_counts_", "leaks", "number of different values of each column",
+         "Where it is that of the bins, each bin is one value, and the cuts give it away.",
+         owner=_OWNERS, change="values", form=_n_values),
+    Rule("zero_val_counts_ missing_val_counts_", "leaks", "rows in each bin of each term",
+         "They count the rows without a value, or with the value 0, in each column.",
+         owner=_OWNERS, change="counts", form=_n_values),
+    Rule("term_scores_ additive_terms_", "not assessed", "scores of each bin of each term",
+         "Predictions need them. They are means over bags, each fitted to other rows. treeleak "
+             "does not attack them.",
+         owner=_OWNERS, form=_of_terms(after=True)),
+    Rule("bagged_scores_ standard_deviations_ term_standard_deviations_", "not assessed",
+         "scores of each bag",
+         "Predictions do not need them. Each bag was fitted to a part of the rows. treeleak does "
+             "not attack them.",
+         owner=_OWNERS,
+         form=lambda v, o: _of_terms(after=True)(v, o) or _of_terms(True, True)(v, o)),
+    Rule("intercept_ bagged_intercept_", "not assessed", "fitted parameters",
+         "They are computed from all rows together. treeleak does not attack them.",
+         owner=_OWNERS, form=lambda v, o: _of_scores(v, o) or _of_bags(v, o)),
+    Rule("bag_weights_ best_iteration_ breakpoint_iteration_", "harmless", "sizes",
+         "Numbers of rows and rounds of each bag.", owner=_OWNERS, form=_of_bags),
+    Rule("noise_scale_* link_ link_param_ has_fitted_", "harmless", "technical notes",
+         "Versions and settings of the library.", owner=_OWNERS, form=forms.short),
+    Rule("term_features_ term_names_ feature_types_in_ feature_names_in_", "harmless",
+         "names of columns and classes",
+         "They name columns and labels, not the rows that have them.", owner=_OWNERS, form=_names),
+)
+# fmt: on

@@ -1,0 +1,34 @@
+"""Stored explainable boosting machines of older versions; interpret need not be installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.release import read_model, to_release
+from treeleak.verification.columns import in_model_columns
+
+STORED = Path(__file__).parent / "models" / "ebm"
+FILES = sorted(path for path in STORED.iterdir() if path.suffix in (".pkl", ".json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_terms_count_the_rows_and_every_part_has_a_rule(path):
+    X = pd.read_csv(STORED / "rows.csv")
+    stored = read_model(path, trust_pickle=True)
+    release = to_release(stored)
+    assert (len(release.trees), release.n_rows) == (5, len(X))
+    leaves = release.leaves(in_model_columns(release, X)[0])
+    for t, tree in enumerate(release.trees):
+        found = np.bincount(leaves[:, t], minlength=tree.n_nodes)
+        np.testing.assert_array_equal(found[tree.leaves], tree.totals[tree.leaves])
+    assert release.maybe_missing == {"a"}
+    assert release.ranges == {name: (X[name].min(), X[name].max()) for name in "ab"}
+    assert not stored.leftovers
+    entries = take_inventory(stored, Context(n_rows=len(X), release=release))
+    assert not [entry.names for entry in entries if entry.unknown or entry.rows]
