@@ -14,6 +14,7 @@ from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
 from treeleak.release.readers.catboost_json import is_catboost, model_from_dict
 from treeleak.release.readers.json_layout import odd_layout
+from treeleak.release.readers.lightgbm_dump import booster_from_dump, is_dump
 from treeleak.release.readers.ohdsi import is_ohdsi, model_from_ohdsi
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
@@ -30,7 +31,7 @@ def _read_file(path: Path, trust_pickle: bool) -> StoredObject | Release | RuleL
     text = read_text(path, MOST_JSON_BYTES)
     made = read_json(text, _made)
     if isinstance(made, StoredObject):
-        return replace(made, leftovers=tuple(odd_layout(text)))
+        return replace(made, leftovers=(*made.leftovers, *odd_layout(text)))
     return made
 
 
@@ -41,6 +42,8 @@ def _made(data: Any) -> StoredObject | Release | RuleList:
         return booster_from_dict(data)
     if is_catboost(data):
         return model_from_dict(data)
+    if is_dump(data):
+        return booster_from_dump(data)
     if is_ohdsi(data):
         return model_from_ohdsi(data)
     return release_from_dict(data)
