@@ -83,9 +83,10 @@ def document_of(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
         if not data.startswith(CONFIG):
             return _model(data)
         start = len(CONFIG) + 8
-        (end,) = struct.unpack("<q", data[len(CONFIG) : start].ljust(8, b"\0"))
+        (length,) = struct.unpack("<q", data[len(CONFIG) : start].ljust(8, b"\0"))
+        end = start + length
         if not start <= end <= len(data):
-            raise BadModel(f"byte {len(CONFIG)}: settings at byte {end}, there are {len(data)}")
+            raise BadModel(f"byte {len(CONFIG)}: {length} bytes, there are {len(data) - start}")
         root, left = _model(data[start:end])
         config = read_json(data[end:].decode(), lambda held: held, constants=True)
         return {"Model": root, "Config": config}, left
@@ -174,7 +175,9 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
     if major < 1 and objective == "count:poisson" and "objective" not in listed:
         listed["count_poisson_max_delta_step"] = reading.text("max_delta_step")
     loss = _loss(objective, listed)
-    names = reading.texts(reading.count(_MOST_ATTRIBUTES, "metrics"), "a metric") if metrics else []
+    names = [name for name in listed.pop("metrics", "").split(";") if name] if major else []
+    if metrics and not names:
+        names = reading.texts(reading.count(_MOST_ATTRIBUTES, "metrics"), "a metric")
     if rest := reading.rest():
         reading.left.append(Leftover("the end", "bytes behind the model", rest))
     param = {"base_score": f"{np.float32(_base(base, objective, major)):.9g}",
@@ -185,9 +188,9 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
         "attributes": listed, "feature_names": [], "feature_types": [],
         "gradient_booster": booster, "learner_model_param": param, "objective": loss,
     }  # fmt: skip
-    if names:
-        learner["metrics"] = names
     root: dict[str, Any] = {"learner": learner}
+    if names:
+        root["Config"] = {"learner": {"metrics": [{"name": name} for name in names]}}
     if major >= 1:
         root["version"] = [major, minor, 0]
     return root, tuple(reading.left)
