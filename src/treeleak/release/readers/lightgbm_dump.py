@@ -129,7 +129,7 @@ def _tree(tree: Any, t: int, left: list[Leftover]) -> Iterator[str]:
         raise BadModel(f"{where}: no tree of number {t}")
     left += _unknown(tree, _TREE, where)
     n_leaves = tree.get("num_leaves")
-    if not is_whole(n_leaves, 1, MOST_ENTRIES):
+    if n_leaves is None or not is_whole(n_leaves, 1, MOST_ENTRIES):
         raise BadModel(f"{where}: num_leaves is {n_leaves!r:.40}")
     inner: dict[int, Mapping[str, Any]] = {}
     leaves: dict[int, Mapping[str, Any]] = {}

@@ -7,7 +7,6 @@ columns, and its bytes hold no spare room that a model uses: what stands there i
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from math import exp
@@ -89,6 +88,8 @@ def document_of(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
             raise BadModel(f"byte {len(CONFIG)}: {length} bytes, there are {len(data) - start}")
         root, left = _model(data[start:end])
         config = read_json(data[end:].decode(), lambda held: held, constants=True)
+        # The settings of an object in memory name its metrics again.
+        root.pop("Config", None)
         return {"Model": root, "Config": config}, left
     except (BadModel, UnicodeDecodeError) as error:
         raise BadModel(f"{error}; this is {old_binary(data)}") from error
@@ -217,7 +218,9 @@ def _trees(reading: _Reading) -> dict[str, Any]:
     param = {"num_trees": str(n_trees), "num_parallel_tree": str(max(parallel, 1)),
              "size_leaf_vector": "0"}  # fmt: skip
     if pad or columns < 0:
-        reading.left.append(Leftover("the parameters of all trees", "spare numbers", [pad, columns]))
+        reading.left.append(
+            Leftover("the parameters of all trees", "spare numbers", [pad, columns])
+        )
     return {"gbtree_model_param": param, "tree_info": outputs.astype(np.int64), "trees": trees}
 
 

@@ -1,7 +1,8 @@
 """XGBoost's own files, JSON, UBJSON and the old binary form, read as data without XGBoost.
 
-All hold the same, the old form without names. What an object of Python keeps of itself (in a pickle, or live) is the same
-again, beside the parameters of its training: an object with the keys ``Model`` and ``Config``.
+All hold the same, but for names, which the old form lacks. What an object of Python keeps of itself
+(in a pickle, or live) is the same again, beside the parameters of its training: an object with the
+keys ``Model`` and ``Config``.
 """
 
 from __future__ import annotations
