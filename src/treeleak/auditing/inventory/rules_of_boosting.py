@@ -310,8 +310,6 @@ OF_BOOSTING: tuple[Rule, ...] = (
          "label_gain max_bin_by_feature feature_contri cegb_*", "harmless",
          "settings", "These were chosen before training, without looking at rows.",
          owner="Booster XGB* LGBM* CatBoost*", form=of_columns),
-    Rule("loss_function", "harmless", "settings", "This was chosen before training.",
-         owner="CatBoostInfo"),
     Rule("catboost_version_info", "harmless", "technical notes", "They describe the build of the "
         "library.",
          owner="CatBoostInfo"),
