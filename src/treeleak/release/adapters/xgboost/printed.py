@@ -119,7 +119,7 @@ def of_printed(stored: StoredObject, release_of: Callable[[Model], Release]) -> 
             "trees": raw, "tree_info": np.arange(len(raw)) % outputs}},
     }  # fmt: skip
     completed = StoredObject(stored.type, {"Model": {"learner": whole}, "Config": config})
-    release = replace(release_of(Model.of(completed)), origin="XGBoost, printed (dump_model)")
+    release = release_of(Model.of(completed))
     if not loss:
         return replace(release, not_covered=UNCLEAR if summed else BARE)
     ensemble = release.ensemble
