@@ -106,21 +106,27 @@ def _line(line: str, number: int) -> _Node:
     if found := _LEAF.fullmatch(line):
         tabs, name, value, cover = found.groups()
         held = None if cover is None else float(cover)
-        return _Node(int(name), len(tabs), None, float(value), cover=held)
+        return _Node(
+            int(name), len(tabs), None, _checked(float(value), f"line {number}"), cover=held
+        )
     found = _TEST.fullmatch(line)
     if found is None:
         if _FLAG.fullmatch(line):
             raise NotCovered(FLAGS)
         raise BadModel(LINEAR if _BIAS.match(line) else f"line {number}: {line!r:.60} is no node")
     tabs, name, column, below, listed, yes, no, missing, gain, cover = found.groups()
-    test: Any = None if below is None else float(below)
-    if below is None:
-        members = listed.split(",")
-        if not all(x.isdigit() and len(x) < 11 for x in members):
-            raise BadModel(f"line {number}: categories {listed!r:.40}")
-        test = [int(x) for x in members]
+    test: Any = [int(x) if 0 < len(x) < 11 else None for x in (listed or "").split(",")]
+    test = _checked(test if below is None else float(below), f"line {number}")
     sums = (None, None) if gain is None else (float(gain), float(cover))
     return _Node(int(name), len(tabs), column, test, (int(yes), int(no), int(missing)), *sums)
+
+
+def _checked(test: Any, where: str) -> Any:
+    """Take a number, or a list of categories."""
+    listed = isinstance(test, list) and test
+    if not (all(is_whole(x, 0, MOST_CATEGORY) for x in test) if listed else is_finite(test)):
+        raise BadModel(f"{where}: {test!r:.40} is neither a number nor categories")
+    return test
 
 
 _OF_TEST = {"nodeid", "depth", "split", "split_condition", "yes", "no", "missing", "gain", "cover",
@@ -145,7 +151,8 @@ def _nodes(tree: Any, t: int, left: list[Leftover]) -> list[_Node]:
         if any(x is not None and not is_finite(x) for x in sums):
             raise BadModel(f"tree {t}, node {node['nodeid']}: gain or cover is no number")
         if "leaf" in node:
-            out.append(_Node(node["nodeid"], depth, None, node["leaf"], (0, 0, 0), *sums))
+            value = _checked(node["leaf"], f"tree {t}")
+            out.append(_Node(node["nodeid"], depth, None, value, (0, 0, 0), *sums))
             continue
         if "split_condition" not in node and "split" in node:
             raise NotCovered(FLAGS)
@@ -155,7 +162,7 @@ def _nodes(tree: Any, t: int, left: list[Leftover]) -> list[_Node]:
             raise BadModel(f"tree {t}, node {node['nodeid']}: no children")
         if node.get("depth", depth) != depth or not isinstance(node.get("split"), str):
             raise BadModel(f"tree {t}, node {node['nodeid']}: no depth, or no column")
-        test = node.get("split_condition")
+        test = _checked(node.get("split_condition"), f"tree {t}")
         out.append(
             _Node(node["nodeid"], depth, node["split"], test, (ways[0], ways[1], ways[2]), *sums)
         )
@@ -257,25 +264,18 @@ def _tree(nodes: Sequence[_Node], place: dict[str, int], t: int) -> dict[str, An
     if len(at) < len(nodes) or 0 not in at:
         raise BadModel(f"{where}: two nodes of a number, or no root")
     lists: dict[str, list[Any]] = {key: [] for key in _LISTS}
-    told = {(n.gain is None, n.cover is None) for n in nodes if n.column is not None}
-    if (
-        len(told | {(False, n.cover is None) for n in nodes if told == {(False, False)}}) > 1
-        or len({n.cover is None for n in nodes}) > 1
-    ):
+    tests = [node for node in nodes if node.column is not None]
+    if len({n.cover is None for n in nodes} | {n.gain is None for n in tests}) > 1:
         raise BadModel(f"{where}: some nodes have a cover or a gain, others none")
     for i, node in enumerate(order):
         yes, no, missing = (at.get(way) for way in node.ways)
         sets = isinstance(node.test, list)
         if node.column is None:
-            yes = no = missing = -1
+            yes, no, missing = -1, -1, None
         elif yes is None or no is None or yes == no or missing not in (yes, no):
             raise BadModel(f"{where}, node {node.number}: leads to no node")
         # Of categories, those that are listed go right.
         left, right = (no, yes) if sets else (yes, no)
-        if sets and not all(is_whole(x, 0, MOST_CATEGORY) for x in node.test):
-            raise BadModel(f"{where}, node {node.number}: no categories")
-        if not sets and not is_finite(node.test):
-            raise BadModel(f"{where}, node {node.number}: no number")
         if sets:
             lists["categories_nodes"].append(i)
             lists["categories_segments"].append(len(lists["categories"]))
@@ -287,10 +287,18 @@ def _tree(nodes: Sequence[_Node], place: dict[str, int], t: int) -> dict[str, An
                   node.gain or 0.0)  # fmt: skip
         for key, value in zip(_LISTS, values, strict=False):
             lists[key].append(value)
-    if any(node.cover is None for node in nodes):
-        del lists["sum_hessian"]
-    if all(node.gain is None for node in nodes):
-        del lists["loss_changes"]
+    # XGBoost prints a node, what is left of it, and what is right.
+    way: list[tuple[int, int]] = [(0, 0)]
+    walk: list[tuple[int, int]] = []
+    while way and len(walk) < len(nodes):
+        i, depth = way.pop()
+        walk.append((order[i].number, depth))
+        if order[i].column is not None:
+            way += [(lists[side][i], depth + 1) for side in ("right_children", "left_children")]
+    if way or walk != [(node.number, node.depth) for node in nodes]:
+        raise BadModel(f"{where}: nodes in another order, or of another depth, than XGBoost's")
+    if nodes[0].cover is None:
+        del lists["sum_hessian"], lists["loss_changes"]
     return {"id": t, "tree_param": {"num_nodes": str(len(nodes))}, **lists}
 
 
