@@ -37,6 +37,8 @@ _OF_INNER = {"split_index", *_INNER, "threshold", "decision_type", "default_left
              "left_child", "right_child"}  # fmt: skip
 _OF_LEAF = {"leaf_index", *_LEAF, "leaf_features", "leaf_coeff"}
 _MISSING = {"None": 0, "Zero": 4, "NaN": 8}
+_INFINITE = 1e300
+"""Thresholds that part missing values from all others are printed as this."""
 _SET = re.compile(r"\d{1,10}(\|\|\d{1,10})*")
 
 
@@ -206,8 +208,9 @@ def _tests(
         if missing not in _MISSING or not isinstance(default, bool):
             raise BadModel(f"{where}: a test that does not say where missing values go")
         decision = _MISSING[missing] + 2 * default
-        if kind == "<=" and is_finite(threshold):
-            yield _numbers([threshold], where)[0], str(decision)
+        if kind == "<=" and threshold is not None and is_finite(threshold):
+            ends = abs(threshold) >= _INFINITE
+            yield "inf" if ends else _numbers([threshold], where)[0], str(decision)
             continue
         if kind != "==" or not isinstance(threshold, str) or not _SET.fullmatch(threshold):
             raise BadModel(f"{where}: a test of the kind {kind!r:.20} against {threshold!r:.40}")

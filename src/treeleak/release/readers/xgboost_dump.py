@@ -37,7 +37,7 @@ _TEST = re.compile(
     rf"missing=(\d{{1,9}})(?:,gain=({_NUMBER}),cover=({_NUMBER}))?"
 )
 _LEAF = re.compile(rf"(\t*)(\d{{1,9}}):leaf=({_NUMBER})(?:,cover=({_NUMBER}))?")
-_FLAG = re.compile(r"\t*\d{1,9}:\[[^<]*\] yes=\d+,no=\d+.*")
+_FLAG = re.compile(r"\t*\d{1,9}:\[.*\] yes=\d+,no=\d+(,gain=.*)?")
 _BIAS = re.compile(r"bias:.*")
 FLAGS = (
     "columns that are there or not (type i), whose tests XGBoost prints without a number: write "
@@ -92,9 +92,12 @@ def _read_text(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
             trees.append([])
         elif line:
             trees[-1].append(_line(line, number))
-    left = [] if text.rstrip("\n") == _text(trees) else [
-        Leftover("the text", "blanks or digits that XGBoost does not print", text)
-    ]  # fmt: skip
+    if not text.endswith("\n"):
+        raise BadModel(f"line {number}: the text is cut short")
+    left = []
+    if text != _text(trees):
+        odd = "blanks or digits that XGBoost does not print"
+        left.append(Leftover("the text", odd, text))
     return _booster(trees, left)
 
 
@@ -197,7 +200,7 @@ def _text(trees: Sequence[Sequence[_Node]]) -> str:
                 line += f"[{node.column}{test}] {ways}"
                 line += "" if node.gain is None else f",gain={_number(node.gain)}"
             lines.append(line + ("" if cover is None else f",cover={_number(cover)}"))
-    return "\n".join(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 _WAYS = ("yes", "no", "missing")

@@ -50,8 +50,8 @@ def booster_from_bytes(data: bytes) -> StoredObject:
         return replace(booster, leftovers=left)
     at_most(MOST_JSON_BYTES, len(data), "bytes")
     if is_old_binary(data[:HEAD_BYTES]):
-        root, left = document_of(data)
-        return replace(booster_from_dict(root), leftovers=left)
+        document, odd = document_of(data)
+        return replace(booster_from_dict(document), leftovers=odd)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
