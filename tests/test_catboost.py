@@ -302,3 +302,31 @@ def test_sums_of_a_gpu_are_not_taken_for_exact(device, fitted, tmp_path):
     release = to_release(tmp_path / "model.json")
     assert (release.ensemble.fitting is not None) == fitted
     assert any("GPU" in str(note) for note in release.notes) != fitted
+
+
+@pytest.mark.parametrize("how", ["sum_models", "init_model"])
+def test_trees_of_each_training_are_a_part_also_where_both_saw_as_many_rows(how, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (80, 3)).astype(float)
+    y = (X @ [1, 2, -1] + rng.normal(size=80) > 3).astype(int)
+    settings = {"iterations": 4, "depth": 2, "verbose": 0, "allow_writing_files": False}
+    settings |= {"thread_count": 1}
+    first = catboost.CatBoostClassifier(**settings, learning_rate=0.3).fit(X[:40], y[:40])
+    second = catboost.CatBoostClassifier(**settings, learning_rate=0.1)
+    if how == "sum_models":
+        model = catboost.sum_models([first, second.fit(X[40:], y[40:])], weights=[1, 0.5])
+    else:
+        model = second.fit(X[40:], y[40:], init_model=first)
+    model.save_model(str(tmp_path / "m.json"), format="json")
+    release = to_release(tmp_path / "m.json")
+    assert "2 trainings" in release.not_covered
+    assert [part.place for part in release.parts] == ["trees 0 to 3", "trees 4 to 7"]
+    for part, rows in zip(release.parts, (X[:40], X[40:]), strict=True):
+        assert part.release.n_rows == 40
+        for tree in part.release.trees:
+            counts = np.bincount(tree.apply(rows.astype(np.float32)), minlength=tree.n_nodes)
+            np.testing.assert_array_equal(tree.totals[tree.leaves], counts[tree.leaves])
+    rates = [part.release.ensemble.learning_rate for part in release.parts]
+    np.testing.assert_allclose(rates, [0.3, 0.1], rtol=1e-6)
+    fitted = [part.release.ensemble.fitting is not None for part in release.parts]
+    assert fitted == [how == "init_model", False]

@@ -68,15 +68,14 @@ def test_each_kind_of_file_gets_a_sentence_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        (b'[\n  { "nodeid": 0, "depth": 0 }]', "XGBoost printed"),
-        (b"booster[0]:\n0:[f0<1] yes=1", "XGBoost printed"),
+        (b"0:[f0<1] yes=1,no=2,missing=1\n\t1:leaf=1\n\t2:leaf=2\n", "XGBoost printed"),
+        (b'{"nodeid": 0, "split": "a", "children": []}', "XGBoost printed"),
         (b"binf\0\0", "XGBoost before 1.0"),
         (
             b"\0" * 144 + b"binary:logistic\6" + b"\0" * 7 + b"gbtree",
             "binary format of old XGBoost",
         ),
         (b"tree\nnum_class=1\nnum_tree_per_iteration=1\n", "LightGBM before 2.0"),
-        (json.dumps({"tree_info": [], "feature_names": []}).encode(), "LightGBM printed"),
     ],
 )
 def test_a_file_of_a_boosting_library_that_is_not_read_is_named(tmp_path, content, name):

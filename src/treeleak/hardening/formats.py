@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,7 @@ from treeleak.hardening.files import catboost, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
 from treeleak.release.readers.ubj import is_ubj
+from treeleak.release.readers.xgboost_binary import is_old_binary
 from treeleak.release.registry import HEAD_BYTES
 
 _SKOPS = b"PK\x03\x04"
@@ -23,6 +25,25 @@ HOW = (
     "UBJSON, LightGBM's text, CatBoost's JSON and cbm, the JSON of OHDSI bundles. First save the "
     "model as one of these, with skops.io.dump or save_model"
 )
+_SAVE = "from the model itself, and harden that file"
+INSTEAD: tuple[tuple[Callable[[bytes], object], str], ...] = (
+    (
+        re.compile(rb'\s*(booster\[0\]:|\[\s*\{\s*"nodeid")').match,
+        "trees that XGBoost printed (dump_model), which it does not load, and which need not be "
+        f'published: call save_model("model.json") {_SAVE}; or print trees without with_stats',
+    ),
+    (
+        re.compile(rb'\s*\{\s*"name":\s*"tree",').match,
+        "a model that LightGBM printed (dump_model), which it does not load, and which need not be "
+        f'published: call save_model("model.txt") {_SAVE}',
+    ),
+    (
+        is_old_binary,
+        "XGBoost's old binary form, which current versions do not load: load it in XGBoost before "
+        '3.1, call save_model("model.json"), and harden that file',
+    ),
+)
+"""What is read, but not changed: what it is, and what to publish instead."""
 
 
 class Content(Protocol):
@@ -89,4 +110,5 @@ def format_of(path: Path) -> Format:
     for known in FORMATS:
         if known.recognise(head):
             return known
-    raise BadInput(f"{path}: {HOW}")
+    instead = next((text for is_such, text in INSTEAD if is_such(head)), None)
+    raise BadInput(f"{path}: {HOW if instead is None else f'this is {instead}'}")

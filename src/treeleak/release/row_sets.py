@@ -211,13 +211,16 @@ def by_row_sets(release: Release, continued: bool) -> Release:
     return of_row_sets(parts)
 
 
-def of_row_sets(parts: Sequence[Part]) -> Release:
-    """Put trees of different tables one after the other; they are not attacked together."""
+def of_row_sets(parts: Sequence[Part], template: MessageTemplate = ROW_SETS) -> Release:
+    """Put trees of different tables one after the other; they are not attacked together.
+
+    ``template``: says so, given how many tables there are (sets), and their sizes (rows).
+    """
     releases = [part.release for part in parts]
     first = releases[0]
     sources = [source for r in releases for source in r.sources]
     rows = ", ".join(f"{part.place}: {part.release.n_rows}" for part in parts)
-    why = ROW_SETS(sets=len(parts), rows=rows)
+    why = template(sets=len(parts), rows=rows)
     return replace(
         first, trees=tuple(tree for r in releases for tree in r.trees),
         sampling=UnknownSampling(why), n_rows=None, not_covered=why, left_out=None,

@@ -19,8 +19,10 @@ _TREES = "treeleak audits tree models only"
 _WHOLE = "copy it again, or save the model again"
 _ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
 _ORIGINAL = 'save the model that it was made from, with skops.io.dump(model, "model.skops")'
-_XGBOOST = 'trees that XGBoost printed (dump_model): write the model with save_model("model.json")'
-_LIGHTGBM = 'a model that LightGBM printed (dump_model): write it with save_model("model.txt")'
+_XGBOOST = (
+    'a single tree that XGBoost printed (get_dump): write the model with save_model("model.json"), '
+    'or all trees with dump_model("trees.txt", with_stats=True)'
+)
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
 _R_ROWS = "its parts are listed, and rows in it are found all the same"
@@ -76,7 +78,7 @@ _LOOKS: tuple[tuple[str, str], ...] = (
         "a model in the binary format of old XGBoost: load it with a version up to 3.0, and write "
         'it with save_model("model.json")',
     ),
-    (r"\s*(booster\[\d+\]|\[\s*\{\s*\"nodeid\")", _XGBOOST),
+    (r"\s*0:(\[|leaf=)", _XGBOOST),
     (
         r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",
         "the description of an MLflow model: audit the model file that lies beside it",
@@ -106,7 +108,6 @@ _MODELS = (
     r".*\.(skops|pkl|pickle|joblib|cbm|ubj|rds|rda|RData)|(.*/)?(model|release)\.(json|txt|bin)"
 )
 _KEYS = (
-    ({"tree_info", "feature_names"}, _LIGHTGBM),
     ({"class_name", "config"}, _KERAS),
     ({"nodeid", "split"}, _XGBOOST),
     ({"nbformat", "cells"}, f"a notebook: run it, and {HOW_TO_SAVE}"),

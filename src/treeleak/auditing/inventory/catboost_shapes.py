@@ -210,7 +210,10 @@ INFO: Shape = {
     "output_options": json_text(_OUTPUT),
     "params": json_text(_PARAMS),
     "training": json_text({"metrics": history}),
-    **dict.fromkeys(["loss_function", "monotone_constraints"], _TEXTS),
+    "summand_scale_and_biases": json_text(
+        Items({"scale": one_number, "bias": real("outputs")}, "trees")
+    ),
+    **dict.fromkeys(["loss_function", "monotone_constraints"], either(_TEXTS, json_text(_PARAMS))),
 }  # fmt: skip
 _FILE: dict[str, Shape] = {
     "features_info": {

@@ -8,7 +8,7 @@ from typing import Any
 from treeleak.auditing.inventory import catboost_shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import CATBOOST, LIGHTGBM, PARTS, XGBOOST, is_name
 from treeleak.auditing.inventory.shapes import Accounted, Shape, Sizes, left_over, without
-from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm
+from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, trainings
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import Leftover, StoredObject
@@ -134,6 +134,10 @@ def _catboost(stored: StoredObject) -> StoredObject:
         parsed = model_from_cbm(data)
         state, left = {**state, **parsed.state}, parsed.leftovers
     document = {key: state.pop(key) for key in _CATBOOST_ROOT if key in state}
+    if isinstance(info := document.get("model_info"), Mapping):
+        *former, document["model_info"] = trainings(info)
+    else:
+        former = []
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, shape, sizes, stored.name)
     parts = dict(accounted)
@@ -143,7 +147,13 @@ def _catboost(stored: StoredObject) -> StoredObject:
         }
         parts["features_info"] = Accounted(f"{PARTS}CatBoostColumns", listed)
     if isinstance(parts.get("model_info"), Mapping):
-        parts["model_info"] = Accounted(f"{PARTS}CatBoostInfo", parts["model_info"])
+        infos = [parts["model_info"]]
+        for own in former:
+            of_former, rest = _accounted({"model_info": own}, shape, sizes, stored.name)
+            infos.append(of_former.get("model_info", {}))
+            more = (*more, *rest)
+        listed_infos = [Accounted(f"{PARTS}CatBoostInfo", held) for held in infos]
+        parts["model_info"] = listed_infos if former else listed_infos[0]
     if isinstance(parts.get("oblivious_trees"), list):
         parts["oblivious_trees"] = [_oblivious(tree) for tree in parts["oblivious_trees"]]
     if isinstance(parts.get("trees"), list):

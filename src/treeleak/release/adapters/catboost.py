@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,16 @@ from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.live import describes
-from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, model_from_dict
+from treeleak.release.readers.catboost_json import (
+    is_catboost,
+    is_sum,
+    model_from_cbm,
+    model_from_dict,
+    trainings,
+)
 from treeleak.release.registry import adapter
-from treeleak.release.release import Release
+from treeleak.release.release import Part, Release
+from treeleak.release.row_sets import of_row_sets
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
@@ -56,6 +64,16 @@ COUNTLESS = static_message(
 )
 UNEQUAL = static_message(
     "the trees of the CatBoost model count different numbers of rows", "catboost_unequal"
+)
+TRAININGS = MessageTemplate(
+    "catboost_trainings",
+    "its trees come from {sets:number} trainings, as the file says (rows: {rows:foreign}): each is "
+    "attacked by itself",
+)
+OPEN = MessageTemplate(
+    "catboost_trainings_open",
+    "the CatBoost model comes from {sets:number} trainings (sum_models, init_model), and the file "
+    "does not say which trees belong to which: audit the models that it was made from",
 )
 SEVERAL = MessageTemplate(
     "several_targets",
@@ -85,7 +103,45 @@ def _model(stored: StoredObject) -> Release:
         if not isinstance(data, bytes):
             raise BadInput(f"this {name} is not fitted")
         stored = model_from_cbm(data)
-    return _release(stored.state, name)
+    return _of_trainings(stored.state, name)
+
+
+def _of_trainings(data: Mapping[str, Any], name: str) -> Release:
+    """Read a model; of a sum, or one that went on from another, the trees of each training."""
+    info, kind = data.get("model_info"), _kind_of_trees(data)
+    every = trainings(info) if isinstance(info, Mapping) else []
+    listed = [own for own in every if "params" in own]
+    trees = data.get(kind)
+    if len(listed) < 2 or not isinstance(trees, list):
+        return _release(data, name)
+    ends = np.cumsum([0, *(_rounds(own) for own in listed)]).tolist()
+    if ends[-1] != len(trees) or 0 in np.diff(ends):
+        release = _release(data, name)
+        ensemble = release.ensemble and replace(release.ensemble, fitting=None)
+        return replace(
+            release, ensemble=ensemble, not_covered=release.not_covered or OPEN(sets=len(listed))
+        )
+    parts = []
+    for own, (first, end) in zip(listed, pairwise(ends), strict=True):
+        part = _release({**data, kind: trees[first:end], "model_info": own}, name)
+        if part.ensemble is not None and (first or is_sum(info or {})):
+            # Weights of a sum are in no file; nor is what trees before said of these rows.
+            part = replace(part, ensemble=replace(part.ensemble, fitting=None))
+        parts.append(Part(f"trees {first} to {end - 1}", part))
+    return of_row_sets(parts, TRAININGS)
+
+
+def _rounds(info: Mapping[str, Any]) -> int:
+    """Count the rounds of a training: its scores after each, or else those that it was to have."""
+    listed = _inside(_params(info.get("training")), "metrics", "learn_metrics_history")
+    rounds = _inside(_params(info.get("params")), "boosting_options", "iterations")
+    if isinstance(listed, list) and listed:
+        return len(listed)
+    return rounds if is_whole(rounds, 0, MOST_TREES + 1) else 0
+
+
+def _kind_of_trees(data: Mapping[str, Any]) -> str:
+    return "oblivious_trees" if "oblivious_trees" in data else "trees"
 
 
 def _scale_and_bias(data: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
@@ -211,7 +267,7 @@ def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
 
 
 def _trees(data: Mapping[str, Any], columns: Columns, outputs: int) -> list[Grown]:
-    kind = "oblivious_trees" if "oblivious_trees" in data else "trees"
+    kind = _kind_of_trees(data)
     raw = data.get(kind)
     if not isinstance(raw, list) or not raw or not all(isinstance(t, Mapping) for t in raw):
         raise BadModel("the model has no list of trees")

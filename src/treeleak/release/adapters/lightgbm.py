@@ -60,6 +60,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
     with_first_rows,
     without_estimates,
 )
+from treeleak.release.adapters.lightgbm_untold import saw_all_rows, shown_parameters
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
@@ -132,6 +133,8 @@ def _release(stored: StoredObject) -> Release:
     ]
     parameters, infos = stored.get("parameters", {}), stored.get("feature_infos", "")
     infos = infos.split(" ") if isinstance(infos, str) else []
+    untold = not parameters
+    parameters = parameters or shown_parameters(trees, stored.state, outputs, infos)
     bent = with_category_l2(trees, parameters, infos)
     trees = trees if bent is None else bent
     objective = stored.get("objective", "")
@@ -152,6 +155,8 @@ def _release(stored: StoredObject) -> Release:
     fitting = None if bent is None else fitting
     trees = without_estimates(trees, parameters, fitting)
     sampling = _sampling(parameters, trees)
+    if untold and saw_all_rows(trees, outputs, fitting, rate):
+        sampling = AllRows()
     n_rows = None
     if isinstance(sampling, AllRows):
         trees = with_first_rows(trees, fitting)
@@ -165,7 +170,7 @@ def _release(stored: StoredObject) -> Release:
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
     if any(tree.statistics.get(ROWS) is None for tree in trees):
-        if fitting is not None and fitting.of_classes and not parameters:
+        if fitting is not None and fitting.of_classes and untold:
             # What is assumed here, the values of leaves confirm or contradict.
             sampling, notes = AllRows(), (*notes, VALUES_ALONE)
         elif fitting is None or not fitting.of_classes or not isinstance(sampling, AllRows):

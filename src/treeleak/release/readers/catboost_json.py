@@ -6,6 +6,7 @@ memory and time, whose answer is read like any other JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import static_message
 from treeleak.core.signals import private_folder
-from treeleak.release.bounds import MOST_JSON_BYTES, at_most
+from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.pickled import Worker, refused_by
 from treeleak.release.registry import reader
@@ -24,6 +25,8 @@ MODEL = "catboost.core.CatBoost"
 MAGIC = b"CBM1"
 SECONDS = 600
 WORKER = Worker(Path(__file__).with_name("cbm_worker.py"), 8 << 30, 64 << 20, 60, 4)
+_FORMER = re.compile(r"(initModel|model\d{1,5}):(.+)", re.DOTALL)
+_OF_SUM = re.compile(r"(^|:)model\d{1,5}:")
 NEEDED = static_message(
     "CatBoost's binary models (cbm) are read with the help of CatBoost: "
     "python -m pip install 'treeleak[catboost]'; or save the model as JSON: "
@@ -48,6 +51,28 @@ def model_from_dict(root: Any) -> StoredObject:
     if not is_catboost(root):
         raise BadModel("not a model of CatBoost: it names no columns")
     return StoredObject(MODEL, root)
+
+
+def trainings(info: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """List what a file says of each training behind it, in the order of their trees, itself last.
+
+    A sum of models keeps what its parts said as ``model0:params`` and so on, a model that went on
+    from another as ``initModel:params``. A sum was not trained itself: it has no ``params``.
+    """
+    former: dict[str, dict[str, Any]] = {}
+    for key, value in info.items():
+        if found := _FORMER.fullmatch(key):
+            former.setdefault(found[1], {})[found[2]] = value
+    # The first one was there before; parts of a sum are numbered.
+    order = sorted(former, key=lambda head: (len(head), head))
+    at_most(MOST_TREES, len(order), "trainings")
+    out = [training for head in order for training in trainings(former[head])]
+    return [*out, {key: value for key, value in info.items() if not _FORMER.fullmatch(key)}]
+
+
+def is_sum(info: Mapping[str, Any]) -> bool:
+    """Say whether a model is a sum of others, each of which may have been given a weight."""
+    return any(_OF_SUM.search(key) for key in info)
 
 
 def model_from_cbm(data: bytes) -> StoredObject:

@@ -16,6 +16,7 @@ from treeleak.release.readers.catboost_json import is_catboost, model_from_dict
 from treeleak.release.readers.ebm_json import is_ebm
 from treeleak.release.readers.ebm_json import model_from_dict as ebm_from_dict
 from treeleak.release.readers.json_layout import odd_layout
+from treeleak.release.readers.lightgbm_dump import booster_from_dump, is_dump
 from treeleak.release.readers.ohdsi import is_ohdsi, model_from_ohdsi
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
@@ -45,6 +46,8 @@ def _made(data: Any) -> StoredObject | Release | RuleList:
         return model_from_dict(data)
     if is_ebm(data):
         return ebm_from_dict(data)
+    if is_dump(data):
+        return booster_from_dump(data)
     if is_ohdsi(data):
         return model_from_ohdsi(data)
     return release_from_dict(data)

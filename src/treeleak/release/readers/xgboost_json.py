@@ -1,7 +1,8 @@
-"""XGBoost's own files, JSON and UBJSON, read as data; XGBoost is not imported.
+"""XGBoost's own files, JSON, UBJSON and the old binary form, read as data without XGBoost.
 
-Both hold the same. What an object of Python keeps of itself (in a pickle, or live) is the same
-again, beside the parameters of its training: an object with the keys ``Model`` and ``Config``.
+All hold the same, but for names, which the old form lacks. What an object of Python keeps of itself
+(in a pickle, or live) is the same again, beside the parameters of its training: an object with the
+keys ``Model`` and ``Config``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,15 +23,14 @@ from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.ubj import is_ubj, read_ubj, ubj_bytes
+from treeleak.release.readers.xgboost_binary import document_of, is_old_binary
 from treeleak.release.registry import HEAD_BYTES, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "xgboost.core.Booster"
 MOST_LISTS = 2**22
 """Each becomes an array; a tree has some fifteen."""
-BINARY, CONFIG = b"binf", b"CONFIG-offset:"
-"""What XGBoost's binary forms begin with: of a model (from 1.1 on), and of one in memory."""
-_HEADER = 136
+NO_FORM = "neither JSON nor UBJSON, nor XGBoost's old binary form"
 _JSON = re.compile(rb'\{\s*"(learner|Config|Model)"\s*:')
 
 
@@ -50,35 +49,21 @@ def booster_from_bytes(data: bytes) -> StoredObject:
         left = () if same else (Leftover("the file", "bytes that XGBoost does not write", data),)
         return replace(booster, leftovers=left)
     at_most(MOST_JSON_BYTES, len(data), "bytes")
+    if is_old_binary(data[:HEAD_BYTES]):
+        document, odd = document_of(data)
+        return replace(booster_from_dict(document), leftovers=odd)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise BadModel(old_binary(data)) from error
+        raise BadModel(NO_FORM) from error
     if not text.lstrip().startswith("{"):
-        raise BadModel(old_binary(data))
+        raise BadModel(NO_FORM)
     return _booster_from_text(text)
 
 
 def _booster_from_text(text: str) -> StoredObject:
     booster = read_json(text, booster_from_dict, constants=True)
     return replace(booster, leftovers=tuple(odd_layout(text)))
-
-
-def old_binary(data: bytes) -> str:
-    """Name the version that wrote a binary model, and say what to do with it."""
-    data = data[len(CONFIG) + 8 :] if data.startswith(CONFIG) else data
-    numbers = data.removeprefix(BINARY)[16:28]
-    major, minor = struct.unpack("<8x2I", numbers[-8:].rjust(16, b"\0")) if len(
-        numbers
-    ) == 12 else (0, 0)  # fmt: skip
-    version = f"{major}.{minor}" if 1 <= major <= 3 and minor < 100 else ""
-    by = f"XGBoost {version}" if version else "XGBoost before 1.0, or a damaged file"
-    load = f"'xgboost=={version}.*'" if version else "'xgboost<1.6'"
-    return (
-        f"neither JSON nor UBJSON: the old binary form, written by {by}, which only XGBoost "
-        f"reads. Load it there (pip install {load}; newer versions than 3.0 do not read it) and "
-        "save it again: booster.save_model('model.json')"
-    )
 
 
 def booster_from_dict(root: Any) -> StoredObject:
@@ -112,24 +97,10 @@ def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     return _booster_from_text(read_text(path, MOST_JSON_BYTES))
 
 
-@reader("XGBoost's old binary form", lambda head: is_old_binary(head))
+@reader("XGBoost's old binary form", is_old_binary)
 def _read_binary(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    with path.open("rb") as file:
-        raise BadModel(old_binary(file.read(HEAD_BYTES)))
-
-
-def is_old_binary(head: bytes) -> bool:
-    """Say whether a file begins as XGBoost's did: its numbers, and many that are reserved."""
-    if head.startswith((BINARY, CONFIG)):
-        return True
-    if len(head) < _HEADER + 8 or any(head[28:_HEADER]):
-        return False
-    n_columns, n_classes, *flags, major, _ = struct.unpack("<IiiiII", head[4:28])
-    (letters,) = struct.unpack("<Q", head[_HEADER : _HEADER + 8])
-    named = 0 < letters < 64 and head[_HEADER + 8 : _HEADER + 8 + letters].isascii()
-    return n_columns < 2**24 and 0 <= n_classes < 2**16 and set(flags) <= {0, 1} and (
-        major < 4 and named
-    )  # fmt: skip
+    at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
+    return booster_from_bytes(path.read_bytes())
 
 
 def _start(head: bytes) -> bytes:

@@ -40,6 +40,7 @@ from treeleak.release.adapters.xgboost.model import (
     one_start,
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree
+from treeleak.release.adapters.xgboost.printed import is_printed, of_printed
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_OPEN, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -137,6 +138,8 @@ def _live(model: Any) -> Mapping[str, Any]:
 
 @adapter("xgboost", "Booster")
 def _booster(stored: StoredObject) -> Release:
+    if is_printed(stored):
+        return replace(of_printed(stored, _release), sources=(stored,))
     return replace(_release(Model.of(stored)), sources=(stored,))
 
 

@@ -1,0 +1,280 @@
+"""XGBoost's old binary form (0.6 to 3.0), read as data into what its JSON says of the same model.
+
+A file has the structures of the program one after the other, in the order of bytes of the machine
+that wrote it (the least first): parameters, names, trees, attributes. The form holds no names of
+columns, and its bytes hold no spare room that a model uses: what stands there is left over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.errors import BadModel
+from treeleak.release.bounds import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_JSON_BYTES,
+    MOST_NODES,
+    MOST_TREES,
+    at_most,
+)
+from treeleak.release.checked_json import read_json
+from treeleak.release.stored import Leftover
+
+BINARY, CONFIG = b"binf", b"CONFIG-offset:"
+"""What the form begins with: of a model (from 1.1 on), and of one in memory."""
+_HEADER, _OF_TREES, _OF_TREE, _OF_LINEAR = 136, 160, 148, 136
+"""Bytes of the parameters of the model, of all trees, of a tree, and of a linear model."""
+_MOST_ATTRIBUTES = 1000
+_NODE = np.dtype([("parent", "<i4"), ("left", "<i4"), ("right", "<i4"), ("test", "<u4"),
+                  ("value", "<f4")])  # fmt: skip
+_SUMS = np.dtype([("gain", "<f4"), ("hessian", "<f4"), ("weight", "<f4"), ("leaves", "<i4")])
+_TOP = 1 << 31
+_LOG_LINK = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox")
+_LOGISTIC = ("binary:logistic", "reg:logistic")
+
+
+def is_old_binary(head: bytes) -> bool:
+    """Say whether a file begins as XGBoost's did: its numbers, and many that are reserved."""
+    if head.startswith((BINARY, CONFIG)):
+        return True
+    if len(head) < _HEADER + 8 or any(head[28:_HEADER]):
+        return False
+    n_columns, n_classes, *flags, major, _ = struct.unpack("<IiiiII", head[4:28])
+    (letters,) = struct.unpack("<Q", head[_HEADER : _HEADER + 8])
+    named = 0 < letters < 64 and head[_HEADER + 8 : _HEADER + 8 + letters].isascii()
+    return n_columns < 2**24 and 0 <= n_classes < 2**16 and set(flags) <= {0, 1} and (
+        major < 4 and named
+    )  # fmt: skip
+
+
+def old_binary(data: bytes) -> str:
+    """Name the version that wrote a binary model, and say how to write it anew."""
+    data = data[len(CONFIG) + 8 :] if data.startswith(CONFIG) else data
+    numbers = data.removeprefix(BINARY)[16:28]
+    major, minor = struct.unpack("<8x2I", numbers[-8:].rjust(16, b"\0")) if len(
+        numbers
+    ) == 12 else (0, 0)  # fmt: skip
+    version = f"{major}.{minor}" if 1 <= major <= 3 and minor < 100 else ""
+    by = f"XGBoost {version}" if version else "XGBoost before 1.0, or a damaged file"
+    load = f"'xgboost=={version}.*'" if version else "'xgboost<1.6'"
+    return (
+        f"the old binary form, written by {by}. Load it there (pip install {load}; newer versions "
+        "than 3.0 do not read it) and save it again: booster.save_model('model.json')"
+    )
+
+
+def document_of(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
+    """Take what a binary model says, as its JSON would say it, and what is left over.
+
+    Raises
+    ------
+    BadModel
+        Naming the byte, and how to write the model anew.
+    """
+    at_most(MOST_JSON_BYTES, len(data), "bytes")
+    try:
+        if not data.startswith(CONFIG):
+            return _model(data)
+        start = len(CONFIG) + 8
+        (length,) = struct.unpack("<q", data[len(CONFIG) : start].ljust(8, b"\0"))
+        end = start + length
+        if not start <= end <= len(data):
+            raise BadModel(f"byte {len(CONFIG)}: {length} bytes, there are {len(data) - start}")
+        root, left = _model(data[start:end])
+        config = read_json(data[end:].decode(), lambda held: held, constants=True)
+        # The settings of an object in memory name its metrics again.
+        root.pop("Config", None)
+        return {"Model": root, "Config": config}, left
+    except (BadModel, UnicodeDecodeError) as error:
+        raise BadModel(f"{error}; this is {old_binary(data)}") from error
+
+
+class _Reading:
+    """A walk over the bytes; what stands in room that is spare is left over."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self.left: list[Leftover] = []
+
+    def take(self, n: int, what: str) -> bytes:
+        if not 0 <= n <= len(self._data) - self._at:
+            raise BadModel(
+                f"byte {self._at}: {n:,} bytes of {what} expected, {len(self._data) - self._at:,} "
+                "left: the file was cut short"
+            )
+        self._at += n
+        return self._data[self._at - n : self._at]
+
+    def numbers(self, form: str, size: int, what: str) -> tuple[Any, ...]:
+        """Take a structure that begins with these numbers; the rest of it is spare."""
+        raw = self.take(size, what)
+        used = struct.calcsize(form)
+        self.spare(raw[used:], what)
+        return struct.unpack(form, raw[:used])
+
+    def spare(self, raw: bytes, what: str) -> None:
+        if any(raw):
+            self.left.append(Leftover(what, "bytes that XGBoost leaves empty", raw))
+
+    def text(self, what: str) -> str:
+        (n,) = struct.unpack("<Q", self.take(8, what))
+        try:
+            return self.take(n, what).decode()
+        except UnicodeDecodeError as error:
+            raise BadModel(f"byte {self._at - n}: {what} is no text") from error
+
+    def texts(self, n: int, what: str) -> list[str]:
+        return [self.text(what) for _ in range(n)]
+
+    def count(self, most: int, what: str) -> int:
+        (n,) = struct.unpack("<Q", self.take(8, what))
+        at_most(most, n, what)
+        return int(n)
+
+    def floats(self, most: int, what: str) -> np.ndarray[Any, Any]:
+        n = self.count(most, what)
+        return np.frombuffer(self.take(4 * n, what), "<f4")
+
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at, "the rest")
+
+
+def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
+    reading = _Reading(data.removeprefix(BINARY))
+    base, columns, classes, attributes, metrics, major, minor, targets, mean = reading.numbers(
+        "<fIiiiIIIi", _HEADER, "the model's parameters"
+    )
+    at_most(MOST_COLUMNS, columns, "columns")
+    for what, n in (("classes", classes), ("targets", targets)):
+        if not 0 <= n <= MOST_CLASSES:
+            raise BadModel(f"{n:,} {what}")
+    objective, kind = reading.text("objective"), reading.text("booster")
+    booster: dict[str, Any] = {"name": kind}
+    if kind == "gblinear":
+        reading.numbers("<Ii", _OF_LINEAR, "the linear model")
+        most = (columns + 1) * max(classes, 1)
+        booster["model"] = {"weights": reading.floats(most, "weights of a linear model")}
+    elif kind in ("gbtree", "dart"):
+        model = _trees(reading)
+        n_trees = len(model["trees"])
+        if kind == "gbtree":
+            booster["model"] = model
+        else:
+            booster["gbtree"] = {"name": "gbtree", "model": model}
+            drop = reading.floats(n_trees, "weights of trees") if n_trees else np.zeros(0)
+            booster["weight_drop"] = drop
+    else:
+        raise BadModel(f"a booster {kind!r:.40}")
+    listed = _attributes(reading) if attributes else {}
+    if major < 1 and objective == "count:poisson" and "objective" not in listed:
+        listed["count_poisson_max_delta_step"] = reading.text("max_delta_step")
+    loss = _loss(objective, listed)
+    names = [name for name in listed.pop("metrics", "").split(";") if name] if major else []
+    if metrics and not names:
+        names = reading.texts(reading.count(_MOST_ATTRIBUTES, "metrics"), "a metric")
+    if rest := reading.rest():
+        reading.left.append(Leftover("the end", "bytes behind the model", rest))
+    param = {"base_score": f"{np.float32(_base(base, objective, major)):.9g}",
+             "num_class": str(classes), "num_feature": str(columns)}  # fmt: skip
+    # What versions before had no room for, is zero.
+    param |= {"num_target": str(max(targets, 1)), "boost_from_average": str(mean)}
+    learner: dict[str, Any] = {
+        "attributes": listed, "feature_names": [], "feature_types": [],
+        "gradient_booster": booster, "learner_model_param": param, "objective": loss,
+    }  # fmt: skip
+    root: dict[str, Any] = {"learner": learner}
+    if names:
+        root["Config"] = {"learner": {"metrics": [{"name": name} for name in names]}}
+    if major >= 1:
+        root["version"] = [major, minor, 0]
+    return root, tuple(reading.left)
+
+
+def _base(base: float, objective: str, major: int) -> float:
+    """Give the score before the first tree as JSON does: versions before 1.0 keep it as a sum."""
+    if major >= 1:
+        return base
+    if objective in _LOGISTIC:
+        return 1 / (1 + exp(-min(max(base, -80.0), 80.0)))
+    return exp(min(max(base, -80.0), 80.0)) if objective in _LOG_LINK else base
+
+
+def _trees(reading: _Reading) -> dict[str, Any]:
+    n_trees, parallel, columns, pad, buffer, _, vector = reading.numbers(
+        "<iiiiqii", _OF_TREES, "the parameters of all trees"
+    )
+    if n_trees < 0 or buffer or vector:
+        raise BadModel("trees of a form that is not read (num_pbuffer, size_leaf_vector)")
+    at_most(MOST_TREES, n_trees, "trees")
+    trees = [_tree(reading, t) for t in range(n_trees)]
+    outputs = np.frombuffer(reading.take(4 * n_trees, "tree_info"), "<i4")
+    param = {"num_trees": str(n_trees), "num_parallel_tree": str(max(parallel, 1)),
+             "size_leaf_vector": "0"}  # fmt: skip
+    if pad or columns < 0:
+        reading.left.append(
+            Leftover("the parameters of all trees", "spare numbers", [pad, columns])
+        )
+    return {"gbtree_model_param": param, "tree_info": outputs.astype(np.int64), "trees": trees}
+
+
+def _tree(reading: _Reading, t: int) -> dict[str, Any]:
+    where = f"tree {t}"
+    roots, n, deleted, depth, columns, vector = reading.numbers("<iiiiii", _OF_TREE, where)
+    if roots != 1 or vector or n < 1 or deleted < 0:
+        raise BadModel(f"{where}: {n} nodes below {roots} roots, leaves of {vector} numbers")
+    at_most(MOST_NODES, n, f"nodes in {where}")
+    node = np.frombuffer(reading.take(n * _NODE.itemsize, f"nodes of {where}"), _NODE)
+    sums = np.frombuffer(reading.take(n * _SUMS.itemsize, f"sums of {where}"), _SUMS)
+    if depth:
+        reading.left.append(Leftover(where, "a depth, which XGBoost leaves empty", depth))
+    parent = node["parent"].astype(np.int64)
+    param = {"num_nodes": n, "num_deleted": deleted, "num_feature": columns, "size_leaf_vector": 0}
+    tree = {
+        "id": t,
+        "tree_param": {key: str(value) for key, value in param.items()},
+        "left_children": node["left"].astype(np.int64),
+        "right_children": node["right"].astype(np.int64),
+        # The top bit says which child it is; that follows from the children.
+        "parents": np.where(parent == -1, _TOP - 1, parent & (_TOP - 1)),
+        "split_indices": (node["test"] & (_TOP - 1)).astype(np.int64),
+        "default_left": (node["test"] >> 31).astype(np.int64),
+        "split_conditions": node["value"],
+        "loss_changes": sums["gain"],
+        "sum_hessian": sums["hessian"],
+        "base_weights": sums["weight"],
+    }
+    if sums["leaves"].any():
+        tree["leaf_child_counts"] = sums["leaves"].astype(np.int64)
+    return tree
+
+
+def _attributes(reading: _Reading) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for _ in range(reading.count(_MOST_ATTRIBUTES, "attributes")):
+        key = reading.text("the name of an attribute")
+        if key in out:
+            raise BadModel(f"the attribute {key!r:.40} appears twice")
+        out[key] = reading.text("an attribute")
+    return out
+
+
+def _loss(objective: str, attributes: dict[str, str]) -> dict[str, Any]:
+    """Take the objective's parameters, which stand among the attributes."""
+    text = attributes.get("objective", "")
+    if text.startswith("{"):
+        found = read_json(text, lambda held: held)
+        if isinstance(found, Mapping) and found.get("name") == objective:
+            del attributes["objective"]
+            return dict(found)
+    loss: dict[str, Any] = {"name": objective}
+    if "count_poisson_max_delta_step" in attributes:
+        step = attributes.pop("count_poisson_max_delta_step")
+        loss["poisson_regression_param"] = {"max_delta_step": step}
+    return loss
