@@ -1,0 +1,351 @@
+"""CatBoost's statistics of the target (ctr): rows of each class by category, exactly.
+
+Found out from 1.2.10, and checked by training (a test). ``ctr_data`` has a table for each column of
+categories, and for each combination of such columns with borders of numbers and single categories,
+that some tree tests. A table counts the training rows of every value that it met, by class
+(``Borders``, ``Buckets``) or together (``Counter``), whatever their weights. A regression puts
+targets into bins, and counts these. Trees compare what was counted *before* a row, in a random
+order, so that the numbers in their leaves are no numbers of rows that the file would send there.
+
+A value is known by 64 bits, which mix the 32-bit hashes of its categories and the answers to its
+tests, one after the other: ``h = m (h + m x)``. As m is odd, every step can be undone. So hashes of
+categories follow from tables with one column; and combinations are found from both ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.catboost_trees import Columns
+from treeleak.release.bounds import MOST_ROWS, MOST_TREES, at_most
+from treeleak.release.checked_json import is_finite, is_whole, located
+from treeleak.release.growing import GrowingTree
+from treeleak.release.release import BY_WEIGHT, Release
+from treeleak.release.statistics import ROWS, NodeStatistic, Statistics
+from treeleak.release.tree import LEAF, Tree
+
+BY_CLASS, TOGETHER = ("Borders", "Buckets"), ("Counter", "FeatureFreq")
+_MOST_PARTS, _MOST_TEXT = 32, 2**14
+"""Columns and tests that make a value; characters of their description."""
+_MOST_TRIED = 2**23
+"""Ways to take values apart, for each table: more are not tried."""
+_EMPTY = 2**64 - 1
+"""Stands where a table has no value."""
+_MIX = np.uint64(0x4906BA494954CB65)
+_UNMIX = np.uint64(pow(int(_MIX), -1, 2**64))
+_BEGIN = np.zeros(1, dtype=np.uint64)
+
+NOTHING = static_message(
+    "CatBoost tests categories through statistics of the target (ctr), and neither these nor other "
+    "tests in the file count rows",
+    "ctr_nothing_counts",
+)
+STATISTICS = MessageTemplate(
+    "ctr_as_trees",
+    "The file counts the rows of each category or combination, by class: {tables:number} such "
+    "tables are used like trees, and {trees:number} trees by their other tests.",
+)
+LEFT_OUT = MessageTemplate(
+    "ctr_left_out",
+    "{tables:number} tables of combinations of categories are not used: they count other rows, or "
+    "their hashes were not found out.",
+)
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a value is made of: a column of categories, or the answer to a test."""
+
+    column: int
+    border: float | None = None
+    """Of a test for more than that."""
+    code: int | None = None
+    """Hash of a category, of a test for it."""
+
+    @property
+    def tests(self) -> bool:
+        """Whether there are two answers."""
+        return self.code is not None or self.border is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of each value.
+
+    Attributes
+    ----------
+    where : str
+        Its name, for messages.
+    parts : tuple of Part
+        In the order in which they are mixed.
+    keys : uint64 array, shape (n_values,)
+    counts : float array, shape (n_values, n_classes)
+        One column where classes are not told apart.
+    """
+
+    where: str
+    parts: tuple[Part, ...]
+    keys: Hashes
+    counts: FloatArray
+    by_class: bool
+    """Whether rows are told apart by class, or by a bin of the target."""
+
+
+def read_tables(data: Any, columns: Columns) -> list[Table]:
+    """Read all tables of numbers of rows; others hold means, and are left.
+
+    Raises BadModel, naming the table.
+    """
+    if not isinstance(data, Mapping):
+        raise BadModel("ctr_data is not an object")
+    at_most(MOST_TREES, len(data), "tables in ctr_data")
+    found = []
+    for name, table in data.items():
+        with located(f"ctr_data, {name!r:.60}: "):
+            described = _parsed(name)
+            kind = described.get("type")
+            if kind in (*BY_CLASS, *TOGETHER):
+                parts = _parts(described.get("identifier"), columns)
+                found.append(_table(name, table, parts, kind in BY_CLASS))
+    return found
+
+
+def _parsed(name: str) -> Mapping[str, Any]:
+    try:
+        described = json.loads(name) if len(name) <= _MOST_TEXT else None
+    except (ValueError, RecursionError):
+        described = None
+    if not isinstance(described, Mapping):
+        raise BadModel("not named by what it counts")
+    return described
+
+
+def _parts(listed: Any, columns: Columns) -> tuple[Part, ...]:
+    if not isinstance(listed, list) or not all(isinstance(part, Mapping) for part in listed):
+        raise BadModel("no list of what its values are made of")
+    at_most(_MOST_PARTS, len(listed), "parts of a value")
+    parts = []
+    for part in listed:
+        kind, value, border = (part.get(k) for k in ("combination_element", "value", "border"))
+        numeric = kind == "float_feature"
+        places = columns.numeric if numeric else columns.categorical
+        index = part.get(f"{'float' if numeric else 'cat'}_feature_index")
+        column = places.get(index) if type(index) is int else None
+        if column is None:
+            raise BadModel("its values are made of no column")
+        if numeric and is_finite(border):
+            with np.errstate(over="ignore"):
+                parts.append(Part(column, float(np.float32(border))))
+        elif kind == "cat_feature_exact_value" and is_whole(value, -(2**31), 2**31):
+            parts.append(Part(column, code=value))
+        elif kind == "cat_feature_value":
+            parts.append(Part(column))
+        else:
+            raise BadModel(f"its values are made of {kind!r:.40}")
+    return tuple(parts)
+
+
+def _table(name: str, table: Any, parts: tuple[Part, ...], by_class: bool) -> Table:
+    held = table.get("hash_map") if isinstance(table, Mapping) else None
+    width = table.get("hash_stride") if isinstance(table, Mapping) else None
+    whole = isinstance(held, list) and is_whole(width, 2, 2**16) and len(held) % width == 0
+    if not whole or not parts:
+        raise BadModel("hash_map is no list of values, each with its numbers of rows")
+    texts, numbers = held[::width], [held[k::width] for k in range(1, width)]
+    if not all(isinstance(t, str) and t.isascii() and t.isdigit() and len(t) <= 20 for t in texts):
+        raise BadModel("hash_map holds a value that is no number of 64 bits")
+    keys = [int(text) for text in texts]
+    if max(keys, default=0) > _EMPTY or len(set(keys)) < len(keys):
+        raise BadModel("hash_map holds a value twice, or one of more than 64 bits")
+    if not all(is_whole(n, 0, MOST_ROWS + 1) for listed in numbers for n in listed):
+        raise BadModel("hash_map holds something other than numbers of rows")
+    there = np.array([key != _EMPTY for key in keys], dtype=bool)
+    counts = np.array(numbers, dtype=float).reshape(width - 1, -1).T[there]
+    return Table(name, parts, np.array(keys, dtype=np.uint64)[there], counts, by_class)
+
+
+# ------------------------------------------------------------------- values, taken apart again
+
+
+def with_known_categories(
+    columns: Columns, tables: Sequence[Table], texts: Mapping[int, str]
+) -> Columns:
+    """Find all categories of the columns that some table counts by themselves, or beside tests.
+
+    ``texts``: those of hashes, as far as the file has them.
+    """
+    values, complete = dict(columns.values), set()
+    for table in tables:
+        of = [k for k, part in enumerate(table.parts) if not part.tests]
+        if of != [0] or len(table.keys) << (len(table.parts) - 1) > _MOST_TRIED:
+            continue
+        column = table.parts[0].column
+        rest = _undone(table.keys[:, None], [np.arange(2, dtype=np.uint64)] * (len(table.parts) - 1))
+        hashes = (rest * _UNMIX * _UNMIX).astype(np.int64)
+        fits = hashes == hashes.astype(np.int32)
+        if fits.any(axis=1).all():
+            values[column] = tuple(sorted({*values.get(column, ()), *hashes[fits].tolist()}))
+            complete.add(column)
+    levels = {
+        columns.names[c]: _distinct(
+            [texts.get(code, f"hash {code}") for code in known], ("another",) * (c not in complete)
+        )
+        for c, known in values.items()
+        if known
+    }
+    return replace(columns, values=values, levels=levels)
+
+
+def _distinct(texts: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Number texts that stand there twice."""
+    named = [text if texts.count(text) == 1 else f"{text} ({k})" for k, text in enumerate(texts)]
+    return (*named, *(text for text in more if text not in named))
+
+
+def _undone(keys: Hashes, choices: Sequence[Hashes]) -> Hashes:
+    """Undo the last steps, for all their choices, the last choice first in the order of columns."""
+    for chosen in reversed(choices):
+        keys = (keys[..., None] * _UNMIX - _MIX * chosen).reshape(len(keys), -1)
+    return keys
+
+
+def taken_apart(table: Table, columns: Columns) -> IntArray | None:
+    """Find what each value is made of.
+
+    Returns
+    -------
+    int array, shape (n_values, n_parts), or None
+        Numbers of categories, and answers 0 or 1. None where that is not found out.
+    """
+    choices = [_choices(part, columns) for part in table.parts]
+    sizes = [len(chosen) for chosen in choices]
+    split = next((k for k in range(len(sizes) + 1) if np.prod(sizes[:k], dtype=float) > 4096), None)
+    split = len(sizes) if split is None else max(split - 1, 1)
+    front, back = sizes[:split], sizes[split:]
+    tried = len(table.keys) * np.prod(back, dtype=float) + np.prod(front, dtype=float)
+    if not all(sizes) or tried > _MOST_TRIED:
+        return None
+    made = _BEGIN
+    for chosen in choices[:split]:
+        made = (_MIX * (made[:, None] + _MIX * chosen)).reshape(-1)
+    left = _undone(table.keys[:, None], choices[split:])
+    order = np.argsort(made)
+    place = np.minimum(np.searchsorted(made[order], left), len(made) - 1)
+    met = made[order][place] == left
+    if not (met.sum(axis=1) == 1).all():
+        return None
+    last = met.argmax(axis=1)
+    first = order[np.take_along_axis(place, last[:, None], 1)[:, 0]]
+    found = [*np.unravel_index(first, front)]
+    # Each step back was laid out behind those before it: the last part varies slowest.
+    found += reversed(np.unravel_index(last, back[::-1])) if back else []
+    return np.column_stack(found).astype(np.int64)
+
+
+def _choices(part: Part, columns: Columns) -> Hashes:
+    if part.tests:
+        return np.arange(2, dtype=np.uint64)
+    return np.array(columns.values.get(part.column, ()), dtype=np.int64).astype(np.uint64)
+
+
+# ----------------------------------------------------------------------------------- as trees
+
+
+def as_tree(table: Table, codes: IntArray, columns: Columns, by_class: bool) -> Tree:
+    """Lay out a table as a tree with a leaf for each value, and empty ones for all others.
+
+    ``codes``: what each value is made of. Raises BadModel if a test is for no category.
+    """
+    tree, counts = GrowingTree(), list[FloatArray]()
+    # Rows of the table, their next part, where they hang, and whether other categories get there.
+    waiting: list[tuple[IntArray, int, int, int, bool | None]] = [
+        (np.arange(len(codes)), 0, LEAF, 0, None)
+    ]
+    while waiting:
+        at, k, above, side, others = waiting.pop()
+        if k == len(table.parts) or not len(at):
+            tree.add(parent=above, side=side)
+            counts.append(table.counts[at].sum(axis=0))
+            continue
+        part = table.parts[k]
+        here = np.unique(codes[at, k])
+        members: IntArray | None = None
+        if part.code is not None:
+            members = np.array(_place(part, columns, table.where), dtype=np.int64)
+            left, ends = codes[at, k] == 1, ((k + 1, None), (k + 1, None))
+        elif part.tests:
+            left, ends = codes[at, k] == 0, ((k + 1, None), (k + 1, None))
+        else:
+            if others is None:
+                others = len(here) < len(columns.levels[columns.names[part.column]])
+            if len(here) == 1 and not others:
+                waiting.append((at, k + 1, above, side, None))
+                continue
+            members = here[: (len(here) + 1) // 2]
+            left = np.isin(codes[at, k], members)
+            ends = ((k, False), (k, others))
+        down = members is None and part.column not in columns.missing_right
+        border = np.nan if part.border is None else part.border
+        node = tree.add(part.column, border, above, side, down, members)
+        counts.append(table.counts[at].sum(axis=0))
+        waiting += [(at[~left], ends[1][0], node, 1, ends[1][1])]
+        waiting += [(at[left], ends[0][0], node, 0, ends[0][1])]
+    values = np.array(counts)
+    statistic = NodeStatistic(ROWS, values if by_class else values.sum(axis=1))
+    return tree.tree(Statistics((statistic,)))
+
+
+def _place(part: Part, columns: Columns, where: str) -> list[int]:
+    known = columns.values.get(part.column, ())
+    if part.code not in known:
+        raise BadModel(f"ctr_data, {where!r:.60}: a test for a category that no column has")
+    return [known.index(part.code)]
+
+
+def with_tables(release: Release, tables: Sequence[Table], columns: Columns) -> Release:
+    """Put tables before the trees of a model that tests them, if they count the same rows.
+
+    Raises
+    ------
+    NotCovered
+        If nothing counts rows.
+    """
+    if release.not_covered and getattr(release.not_covered, "code", "") == "catboost_unequal":
+        return release
+    n = release.n_rows or max((int(t.counts.sum()) for t in tables if t.by_class), default=None)
+    found: dict[frozenset[Part], Tree] = {}
+    for table in sorted(tables, key=lambda t: not t.by_class):
+        parts = frozenset(table.parts)
+        if parts in found or n not in (None, int(table.counts.sum())):
+            continue
+        codes = taken_apart(table, columns)
+        if codes is not None:
+            each = table.by_class and table.counts.shape[1] == len(release.classes)
+            found[parts] = as_tree(table, codes, columns, each)
+            n = int(table.counts.sum())
+    beside: dict[tuple[bytes, ...], Tree] = {}
+    for tree in release.trees if release.n_rows == n else ():
+        tests = () if tree.categories is None else (tree.categories.node, tree.categories.value)
+        key = tuple(a.tobytes() for a in (tree.feature, tree.threshold, tree.left, *tests))
+        if tree.n_nodes > 1:
+            beside.setdefault(key, tree)
+    left_out = len({frozenset(t.parts) for t in tables}) - len(found)
+    trees = (*found.values(), *beside.values())
+    if not trees:
+        raise NotCovered(NOTHING)
+    note = STATISTICS(tables=len(found), trees=len(beside))
+    more = (LEFT_OUT(tables=left_out),) if left_out else ()
+    notes = (*(x for x in release.notes if getattr(x, "code", "") != BY_WEIGHT), note, *more)
+    return replace(release, trees=trees, n_rows=n, not_covered=None, notes=notes)
