@@ -226,7 +226,8 @@ class Release:
     @property
     def adds_weights(self) -> bool:
         """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
-        return self.origin.startswith(("XGBoost", "CatBoost"))
+        # Where trees count rows by class, these are CatBoost's statistics, which heed no weights.
+        return self.origin.startswith(("XGBoost", "CatBoost")) and self.counts_are != "rows"
 
     @property
     def n_features(self) -> int:

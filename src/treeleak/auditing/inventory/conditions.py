@@ -104,7 +104,15 @@ def one_per_row(value: Any, context: Context) -> bool:
 
 
 Change = Literal[
-    "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
+    "counts",
+    "rule counts",
+    "leaves",
+    "seeds",
+    "noise seeds",
+    "rows",
+    "values",
+    "per_row",
+    "categories",
 ]
 
 

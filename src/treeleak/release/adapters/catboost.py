@@ -28,11 +28,8 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
-from treeleak.release.adapters.catboost_ctr import (
-    read_tables,
-    with_known_categories,
-    with_tables,
-)
+from treeleak.release.adapters.catboost_ctr import read_tables, with_known_categories
+from treeleak.release.adapters.catboost_ctr_trees import with_tables
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.adapters.catboost_weights import rows_behind_weights, rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most

@@ -23,43 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import MessageTemplate, static_message
+from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.catboost_trees import Columns
 from treeleak.release.bounds import MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, located
-from treeleak.release.growing import GrowingTree
-from treeleak.release.release import BY_WEIGHT, Release
-from treeleak.release.statistics import ROWS, NodeStatistic, Statistics
-from treeleak.release.tree import LEAF, Tree
 
 BY_CLASS, TOGETHER = ("Borders", "Buckets"), ("Counter", "FeatureFreq")
 _MOST_PARTS, _MOST_TEXT = 32, 2**14
 """Columns and tests that make a value; characters of their description."""
-_MOST_TRIED = 2**23
-"""Ways to take values apart, for each table: more are not tried."""
+MOST_TRIED, MOST_OF_ALL = 2**22, 2**27
+"""Ways to take values apart, in a table and in all: more are not tried."""
+_MIXED = 4096
+"""Values that are mixed from the first parts, to be met by those that are undone."""
 _EMPTY = 2**64 - 1
 """Stands where a table has no value."""
 _MIX = np.uint64(0x4906BA494954CB65)
 _UNMIX = np.uint64(pow(int(_MIX), -1, 2**64))
 _BEGIN = np.zeros(1, dtype=np.uint64)
-
-NOTHING = static_message(
-    "CatBoost tests categories through statistics of the target (ctr), and neither these nor other "
-    "tests in the file count rows",
-    "ctr_nothing_counts",
-)
-STATISTICS = MessageTemplate(
-    "ctr_as_trees",
-    "The file counts the rows of each category or combination, by class: {tables:number} such "
-    "tables are used like trees, and {trees:number} trees by their other tests.",
-)
-LEFT_OUT = MessageTemplate(
-    "ctr_left_out",
-    "{tables:number} tables of combinations of categories are not used: they count other rows, or "
-    "their hashes were not found out.",
-)
 
 Hashes = NDArray[np.uint64]
 
@@ -189,10 +170,10 @@ def with_known_categories(
     values, complete = dict(columns.values), set()
     for table in tables:
         of = [k for k, part in enumerate(table.parts) if not part.tests]
-        if of != [0] or len(table.keys) << (len(table.parts) - 1) > _MOST_TRIED:
+        if of != [0] or len(table.keys) << (len(table.parts) - 1) > MOST_TRIED:
             continue
         column = table.parts[0].column
-        rest = _undone(table.keys[:, None], [np.arange(2, dtype=np.uint64)] * (len(table.parts) - 1))
+        rest = _undone(table.keys[:, None], [_choices(p, columns) for p in table.parts[1:]])
         hashes = (rest * _UNMIX * _UNMIX).astype(np.int64)
         fits = hashes == hashes.astype(np.int32)
         if fits.any(axis=1).all():
@@ -230,13 +211,10 @@ def taken_apart(table: Table, columns: Columns) -> IntArray | None:
         Numbers of categories, and answers 0 or 1. None where that is not found out.
     """
     choices = [_choices(part, columns) for part in table.parts]
-    sizes = [len(chosen) for chosen in choices]
-    split = next((k for k in range(len(sizes) + 1) if np.prod(sizes[:k], dtype=float) > 4096), None)
-    split = len(sizes) if split is None else max(split - 1, 1)
-    front, back = sizes[:split], sizes[split:]
-    tried = len(table.keys) * np.prod(back, dtype=float) + np.prod(front, dtype=float)
-    if not all(sizes) or tried > _MOST_TRIED:
+    front, back = _ends(table, columns)
+    if ways(table, columns) > MOST_TRIED:
         return None
+    split = len(front)
     made = _BEGIN
     for chosen in choices[:split]:
         made = (_MIX * (made[:, None] + _MIX * chosen)).reshape(-1)
@@ -254,98 +232,21 @@ def taken_apart(table: Table, columns: Columns) -> IntArray | None:
     return np.column_stack(found).astype(np.int64)
 
 
+def _ends(table: Table, columns: Columns) -> tuple[list[int], list[int]]:
+    """Number the choices of each part, of the first ones, which are mixed, and of the others."""
+    sizes = [len(_choices(part, columns)) for part in table.parts]
+    front = np.cumprod(sizes, dtype=float)
+    split = max(int(np.searchsorted(front, _MIXED, side="right")), 1)
+    return sizes[:split], sizes[split:]
+
+
+def ways(table: Table, columns: Columns) -> float:
+    """Say how many ways there are to take a table's values apart; infinite if none is known."""
+    front, back = (np.prod(sizes, dtype=float) for sizes in _ends(table, columns))
+    return float(front + len(table.keys) * back) if front * back else np.inf
+
+
 def _choices(part: Part, columns: Columns) -> Hashes:
     if part.tests:
         return np.arange(2, dtype=np.uint64)
     return np.array(columns.values.get(part.column, ()), dtype=np.int64).astype(np.uint64)
-
-
-# ----------------------------------------------------------------------------------- as trees
-
-
-def as_tree(table: Table, codes: IntArray, columns: Columns, by_class: bool) -> Tree:
-    """Lay out a table as a tree with a leaf for each value, and empty ones for all others.
-
-    ``codes``: what each value is made of. Raises BadModel if a test is for no category.
-    """
-    tree, counts = GrowingTree(), list[FloatArray]()
-    # Rows of the table, their next part, where they hang, and whether other categories get there.
-    waiting: list[tuple[IntArray, int, int, int, bool | None]] = [
-        (np.arange(len(codes)), 0, LEAF, 0, None)
-    ]
-    while waiting:
-        at, k, above, side, others = waiting.pop()
-        if k == len(table.parts) or not len(at):
-            tree.add(parent=above, side=side)
-            counts.append(table.counts[at].sum(axis=0))
-            continue
-        part = table.parts[k]
-        here = np.unique(codes[at, k])
-        members: IntArray | None = None
-        if part.code is not None:
-            members = np.array(_place(part, columns, table.where), dtype=np.int64)
-            left, ends = codes[at, k] == 1, ((k + 1, None), (k + 1, None))
-        elif part.tests:
-            left, ends = codes[at, k] == 0, ((k + 1, None), (k + 1, None))
-        else:
-            if others is None:
-                others = len(here) < len(columns.levels[columns.names[part.column]])
-            if len(here) == 1 and not others:
-                waiting.append((at, k + 1, above, side, None))
-                continue
-            members = here[: (len(here) + 1) // 2]
-            left = np.isin(codes[at, k], members)
-            ends = ((k, False), (k, others))
-        down = members is None and part.column not in columns.missing_right
-        border = np.nan if part.border is None else part.border
-        node = tree.add(part.column, border, above, side, down, members)
-        counts.append(table.counts[at].sum(axis=0))
-        waiting += [(at[~left], ends[1][0], node, 1, ends[1][1])]
-        waiting += [(at[left], ends[0][0], node, 0, ends[0][1])]
-    values = np.array(counts)
-    statistic = NodeStatistic(ROWS, values if by_class else values.sum(axis=1))
-    return tree.tree(Statistics((statistic,)))
-
-
-def _place(part: Part, columns: Columns, where: str) -> list[int]:
-    known = columns.values.get(part.column, ())
-    if part.code not in known:
-        raise BadModel(f"ctr_data, {where!r:.60}: a test for a category that no column has")
-    return [known.index(part.code)]
-
-
-def with_tables(release: Release, tables: Sequence[Table], columns: Columns) -> Release:
-    """Put tables before the trees of a model that tests them, if they count the same rows.
-
-    Raises
-    ------
-    NotCovered
-        If nothing counts rows.
-    """
-    if release.not_covered and getattr(release.not_covered, "code", "") == "catboost_unequal":
-        return release
-    n = release.n_rows or max((int(t.counts.sum()) for t in tables if t.by_class), default=None)
-    found: dict[frozenset[Part], Tree] = {}
-    for table in sorted(tables, key=lambda t: not t.by_class):
-        parts = frozenset(table.parts)
-        if parts in found or n not in (None, int(table.counts.sum())):
-            continue
-        codes = taken_apart(table, columns)
-        if codes is not None:
-            each = table.by_class and table.counts.shape[1] == len(release.classes)
-            found[parts] = as_tree(table, codes, columns, each)
-            n = int(table.counts.sum())
-    beside: dict[tuple[bytes, ...], Tree] = {}
-    for tree in release.trees if release.n_rows == n else ():
-        tests = () if tree.categories is None else (tree.categories.node, tree.categories.value)
-        key = tuple(a.tobytes() for a in (tree.feature, tree.threshold, tree.left, *tests))
-        if tree.n_nodes > 1:
-            beside.setdefault(key, tree)
-    left_out = len({frozenset(t.parts) for t in tables}) - len(found)
-    trees = (*found.values(), *beside.values())
-    if not trees:
-        raise NotCovered(NOTHING)
-    note = STATISTICS(tables=len(found), trees=len(beside))
-    more = (LEFT_OUT(tables=left_out),) if left_out else ()
-    notes = (*(x for x in release.notes if getattr(x, "code", "") != BY_WEIGHT), note, *more)
-    return replace(release, trees=trees, n_rows=n, not_covered=None, notes=notes)
