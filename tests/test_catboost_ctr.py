@@ -13,9 +13,11 @@ import treeleak
 from helpers.examples import seeds
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.errors import BadModel, NotCovered, TreeleakError
+from treeleak.core.city_hash import category_hash
+from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
 from treeleak.release import read_model, to_release
 from treeleak.verification.counts import check_rows
+from treeleak.verification.training_rows import match_training
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -84,6 +86,29 @@ def test_texts_of_hashes_are_named_where_the_file_has_them():
     assert "oslo" in to_release(FILES / "texts.json").levels["city"]
     assert to_release(FILES / "binary.json").levels["city"][0].startswith("hash ")
     assert "another" not in to_release(FILES / "binary.json").levels["city"]
+
+
+@pytest.mark.parametrize("kind", ["binary", "number"])
+def test_rows_may_have_texts_where_the_file_has_hashes(kind):
+    release = to_release(FILES / f"{kind}.json")
+    X, y = rows_of(kind)
+    matched = match_training(release, X, y if release.classes else None)
+    np.testing.assert_array_equal(matched.X.to_numpy(), coded(release, X))
+    X.loc[3, "city"] = "elsewhere"
+    with pytest.raises(Mismatch, match="city"):
+        match_training(release, X, y if release.classes else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed"),
+    [
+        ("oslo", TRUTH["hashes"]["oslo"]), ("Tech-support", 1150039955),
+        ("Married-civ-spouse", 2275057210 - 2**32), ("9th", 840896980),
+        ("x" * 60, 1652758251), ("y" * 65, None),
+    ],
+)  # fmt: skip
+def test_texts_are_hashed_as_catboost_does(text, hashed):
+    assert category_hash(text) == hashed
 
 
 def test_an_audit_decides():

@@ -45,6 +45,9 @@ CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
 
+HASH, ANOTHER = "hash ", "another"
+"""How :attr:`Release.levels` call a category that is known by CityHash64 of its text, before the
+lower 32 bits; and all others."""
 BY_WEIGHT = "boosted_by_weight"
 """Code of the note that a file counts rows by their weights."""
 

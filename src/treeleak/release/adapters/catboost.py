@@ -38,7 +38,7 @@ from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.live import describes
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, model_from_dict
 from treeleak.release.registry import adapter
-from treeleak.release.release import Release
+from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
@@ -66,7 +66,9 @@ SEVERAL = MessageTemplate(
     "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
 )
 HASHED = MessageTemplate(
-    "categories_hashed", "Categories are known by hashes of their texts, in {columns:all_quoted}."
+    "categories_hashed",
+    "Categories are known by hashes of their texts, in {columns:all_quoted}: whoever guesses a "
+    "text can check it.",
 )
 
 
@@ -298,7 +300,7 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
     levels = {
-        names[flat]: (*(f"hash {x}" for x in codes), "another")
+        names[flat]: (*(f"{HASH}{x}" for x in codes), ANOTHER)
         for flat, codes in values.items()
         if codes
     }

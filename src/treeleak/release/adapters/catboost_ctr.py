@@ -28,6 +28,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.adapters.catboost_trees import Columns
 from treeleak.release.bounds import MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, located
+from treeleak.release.release import ANOTHER, HASH
 
 BY_CLASS, TOGETHER = ("Borders", "Buckets"), ("Counter", "FeatureFreq")
 _MOST_PARTS, _MOST_TEXT = 32, 2**14
@@ -181,7 +182,7 @@ def with_known_categories(
             complete.add(column)
     levels = {
         columns.names[c]: _distinct(
-            [texts.get(code, f"hash {code}") for code in known], ("another",) * (c not in complete)
+            [texts.get(code, f"{HASH}{code}") for code in known], (ANOTHER,) * (c not in complete)
         )
         for c, known in values.items()
         if known
