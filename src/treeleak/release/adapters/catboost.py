@@ -186,8 +186,9 @@ def _counted_by_class(
     """Count the rows of a first tree whose leaves hold sums of weights of two classes."""
     listed = isinstance(weights, list) and len(weights) == 2 and all(map(is_finite, weights))
     known = fitting is not None and fitting.loss == "logistic" and len(bias) == 1
-    held = tree.weights is not None and tree.values is not None
-    if not listed or not known or not is_finite(rate) or not held or scale != 1:
+    if not listed or not known or not is_finite(rate) or scale != 1:
+        return None, None
+    if tree.weights is None or tree.values is None:
         return None, None
     assert fitting is not None  # noqa: S101
     fitting = replace(fitting, class_weights=tuple(map(float, weights)))

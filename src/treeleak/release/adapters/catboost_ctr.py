@@ -140,10 +140,11 @@ def _parts(listed: Any, columns: Columns) -> tuple[Part, ...]:
 
 
 def _table(name: str, table: Any, parts: tuple[Part, ...], by_class: bool) -> Table:
-    held = table.get("hash_map") if isinstance(table, Mapping) else None
-    width = table.get("hash_stride") if isinstance(table, Mapping) else None
-    whole = isinstance(held, list) and is_whole(width, 2, 2**16) and len(held) % width == 0
-    if not whole or not parts:
+    given = table if isinstance(table, Mapping) else {}
+    held, width = given.get("hash_map"), given.get("hash_stride")
+    if not isinstance(held, list) or not isinstance(width, int) or not parts:
+        raise BadModel("hash_map is no list of values, or they are not made of anything")
+    if not is_whole(width, 2, 2**16) or len(held) % width:
         raise BadModel("hash_map is no list of values, each with its numbers of rows")
     texts, numbers = held[::width], [held[k::width] for k in range(1, width)]
     if not all(isinstance(t, str) and t.isascii() and t.isdigit() and len(t) <= 20 for t in texts):

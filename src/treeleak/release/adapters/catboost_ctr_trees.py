@@ -63,6 +63,7 @@ def as_tree(table: Table, codes: IntArray, columns: Columns, by_class: bool) -> 
         part = table.parts[k]
         here = np.unique(codes[at, k])
         members: IntArray | None = None
+        ends: tuple[tuple[int, bool | None], ...]
         if part.code is not None:
             members = np.array(_place(part, columns, table.where), dtype=np.int64)
             left, ends = codes[at, k] == 1, ((k + 1, None), (k + 1, None))
