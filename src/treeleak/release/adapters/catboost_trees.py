@@ -98,6 +98,8 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
         raise BadModel(f"{where}: splits is not a list")
     at_most(MOST_QUESTIONS, len(splits), f"questions in {where}")
     asked = [_on_statistics(split) for split in splits]
+    plain = [split for split, on in zip(splits, asked, strict=True) if not on]
+    questions = [_question(split, columns, where) for split in plain]
     n_leaves = 1 << len(splits)
     values: FloatArray | None = numbers(raw, "leaf_values", None, where)
     if values.size != n_leaves * outputs:
@@ -115,8 +117,6 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
             weights = weights.reshape((2,) * len(splits)).sum(axis=along).reshape(-1)
     else:
         values = values.reshape(n_leaves, outputs)
-    plain = [split for split, on in zip(splits, asked, strict=True) if not on]
-    questions = [_question(split, columns, where) for split in plain]
     level = np.repeat(np.arange(len(questions) + 1), 1 << np.arange(len(questions) + 1))
     first = (1 << level) - 1
     place = np.arange(len(level)) - first
