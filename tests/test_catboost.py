@@ -15,7 +15,7 @@ from treeleak.auditing.assessors.structure import count_parameters
 from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import snapshot, to_release
 from treeleak.release.statistics import VALUE, WEIGHTS
 
@@ -151,14 +151,6 @@ def test_the_same_stands_in_every_form(tmp_path):
         for a, b in zip(first.trees, release.trees, strict=True):
             np.testing.assert_array_equal(a.threshold, b.threshold)
             np.testing.assert_array_equal(a.totals, b.totals)
-
-
-def test_statistics_of_the_target_are_not_covered(tmp_path):
-    X = pd.DataFrame({"shop": list("abcdef") * 10})
-    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
-    model.fit(X, [0, 1, 1, 0, 0, 1] * 10, cat_features=["shop"])
-    with pytest.raises(NotCovered, match="'shop'"):
-        to_release(model)
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [3, 7], ["a", "b", "c"]])

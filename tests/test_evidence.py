@@ -157,10 +157,19 @@ def test_what_is_not_covered_says_why(release, bootstrap, why):
         evidence_for(release, bootstrap)
 
 
+def test_trees_that_count_rows_together_may_stand_behind_those_that_count_classes():
+    release = plain("rows")
+    one, other = release.trees[0], release.trees[1].with_counts(counts=None)
+    evidence_for(replace(release, trees=(one, other)))
+    with pytest.raises(NotCovered, match="tree 0 gives no counts"):
+        evidence_for(replace(release, trees=(other, one)))
+
+
 @pytest.mark.parametrize(("unit", "absent"), [("rows", "counts"), ("none", "totals")])
 def test_a_tree_without_what_is_needed_is_named(unit, absent):
     release = plain(unit)
-    trees = (release.trees[0], release.trees[1].with_counts(**{absent: None}))
+    gone = {absent: None, "totals": None}
+    trees = (release.trees[0], release.trees[1].with_counts(**gone))
     with pytest.raises(NotCovered, match=f"tree 1 gives no {absent}"):
         evidence_for(replace(release, trees=trees))
 

@@ -27,7 +27,7 @@ from treeleak.release.statistics import ROWS
 class ExactCounts:
     """Exact leaf counts, every row used once per tree: A m_c = n_c for every class c.
 
-    Trees without classes may stand behind the others: those of what is known of the rows.
+    Trees without classes may stand behind the others, such as those of what is known of the rows.
     """
 
     geometry: Geometry
@@ -38,7 +38,7 @@ class ExactCounts:
         """Fit rows of each class, counted without noise in trees that saw each of them once."""
         if not assumed.exact or (assumed.sampling, assumed.counts_are) != ("all", "rows"):
             return None
-        assumed.check_counts("counts")
+        assumed.check_counts("counts", behind="totals")
         return cls
 
     @cached_property

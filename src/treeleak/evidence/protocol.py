@@ -126,13 +126,18 @@ class SamplingAssumptions:
             if held.get(ROWS) is not None:
                 raise NotCovered(f"a bootstrap, and tree {t} counts rows, not draws")
 
-    def check_counts(self, what: str) -> None:
+    def check_counts(self, what: str, behind: str | None = None) -> None:
         """Refuse trees without ``"counts"`` or ``"totals"``, or with more than is rebuilt.
 
-        Raises NotCovered, naming the tree.
+        Behind all trees that have them, trees may give what ``behind`` names instead. Raises
+        NotCovered, naming the tree.
         """
-        for t, tree in enumerate(self.release.trees):
-            statistic = getattr(tree, what)
+        trees = self.release.trees
+        last = max(
+            (t for t, tree in enumerate(trees) if getattr(tree, what) is not None), default=0
+        )
+        for t, tree in enumerate(trees):
+            statistic = getattr(tree, what if behind is None or t <= last else behind)
             if statistic is None:
                 bare = BARE * (what == "totals")
                 raise NotCovered(NO_COUNTS(tree=t, what=what, bare=bare))

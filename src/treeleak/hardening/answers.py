@@ -236,7 +236,10 @@ def _added(tree: Tree) -> FloatArray:
     """What the nodes of a boosted tree add, by output."""
     value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
     if value is None:
-        raise NotCovered("trees whose leaves add several numbers: treeleak cannot compare them")
+        raise NotCovered(
+            "trees whose leaves add several numbers, or that test statistics of the target (ctr): "
+            "treeleak cannot compare their predictions"
+        )
     return value.values.reshape(tree.n_nodes, -1)
 
 

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from treeleak.core.arrays import IntArray
 from treeleak.release.statistics import Statistics
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 
 class GrowingTree:
@@ -17,6 +18,7 @@ class GrowingTree:
         self._feature: list[int] = []
         self._threshold: list[float] = []
         self._missing_left: list[bool] = []
+        self._members: list[tuple[int, IntArray]] = []
         self.children: list[list[int]] = []
         """Of each node, on the left and on the right; -1 for none yet."""
 
@@ -30,9 +32,15 @@ class GrowingTree:
         parent: int = LEAF,
         side: int = 0,
         missing_left: bool = False,
+        members: IntArray | None = None,
     ) -> int:
-        """Add a node, on the left (0) or the right (1) of its parent, and give its number."""
+        """Add a node, on the left (0) or the right (1) of its parent, and give its number.
+
+        ``members``: the categories, ascending, that go left, where it tests for some.
+        """
         node = len(self)
+        if members is not None:
+            self._members.append((node, members))
         self._feature.append(feature)
         self._threshold.append(threshold)
         self._missing_left.append(missing_left)
@@ -47,6 +55,11 @@ class GrowingTree:
         Raises BadModel if it is none.
         """
         left, right = np.array(self.children, dtype=np.int64).reshape(-1, 2).T
+        categories = None
+        if self._members:
+            nodes, sets = zip(*self._members, strict=True)
+            at = np.repeat(np.array(nodes), [len(members) for members in sets])
+            categories = CategorySets(at, np.concatenate(sets))
         return Tree(
             np.array(self._feature, dtype=np.int64),
             np.array(self._threshold, dtype=np.float64),
@@ -54,4 +67,5 @@ class GrowingTree:
             right.copy(),
             np.array(self._missing_left, dtype=bool),
             statistics,
+            categories=categories,
         )

@@ -46,6 +46,9 @@ CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
 
+HASH, ANOTHER = "hash ", "another"
+"""How :attr:`Release.levels` call a category that is known by CityHash64 of its text, before the
+lower 32 bits; and all others."""
 BY_WEIGHT = "boosted_by_weight"
 """Code of the note that a file counts rows by their weights."""
 
@@ -241,6 +244,8 @@ class Release:
             self.origin.startswith("interpret")
             and any(getattr(note, "code", "") == BY_WEIGHT for note in self.notes)
         )
+        # Where trees count rows by class, these are CatBoost's statistics, which heed no weights.
+        return self.origin.startswith(("XGBoost", "CatBoost")) and self.counts_are != "rows"
 
     @property
     def n_features(self) -> int:

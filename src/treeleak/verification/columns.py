@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.city_hash import category_hash
 from treeleak.core.errors import Mismatch
 from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.release import Release
+from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.schema import Schema
 
 _SIGNS = re.compile(r"[\W_]+")
@@ -163,11 +164,20 @@ def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str
 def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
     """Replace texts by their codes; what is none of them stays.
 
-    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes.
+    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes. So
+    are texts that a model knows by their hashes.
     """
     if levels is None:
         return series
     codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
+    if any(text.startswith(HASH) for text in levels):
+        values = series.dropna().unique().tolist()
+        named = {v: codes.get(f"{HASH}{category_hash(str(v))}") for v in values}
+        others = codes.get(ANOTHER)
+        if not pd.api.types.is_numeric_dtype(series) or None not in named.values():
+            found = {v: others if code is None else code for v, code in named.items()}
+            codes = {v: code for v, code in found.items() if code is not None} | codes
+            return series.astype(object).map(lambda value: codes.get(value, value))
     if pd.api.types.is_numeric_dtype(series):
         known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
         named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}

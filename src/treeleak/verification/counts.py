@@ -98,11 +98,14 @@ def check_rows(
     for t, tree in enumerate(release.trees):
         at = tree.apply(rows)
         weight = times if draws is None else draws[t].astype(float)
-        released = tree.counts if by_class else tree.totals
+        apart = by_class and tree.counts is not None
+        released = tree.counts if apart else tree.totals
         if released is not None:
-            found = _counted(at * n_classes + label, weight, tree.n_nodes * n_classes)
+            # A tree may count rows together, beside others that count classes.
+            of, width = (at * n_classes + label, n_classes) if apart else (at, 1)
+            found = _counted(of, weight, tree.n_nodes * width)
             unit = "rows" if draws is None else "draws"
-            tally.compare(t, tree, released, found, names, unit)
+            tally.compare(t, tree, released, found, names if apart else (None,), unit)
         if draws is not None and use_distinct and tree.distinct is not None:
             found = _counted(at, (draws[t] > 0).astype(float), tree.n_nodes)
             tally.compare(t, tree, tree.distinct, found, (None,), "distinct rows")

@@ -118,6 +118,9 @@ _CHANGES: Mapping[str, str] = {
     "fewer": "Grow fewer and shallower trees (max_depth, n_estimators).",
     "values": "Round, bin or merge rare values before training, so that thresholds, categories "
     "and extremes belong to many rows.",
+    "categories": "Merge rare categories before training: CatBoost counts the rows of each, by "
+    "class. With max_ctr_complexity=1 it counts no combinations, and with one_hot_max_size at the "
+    "number of categories or above, no rows of any. Priors change no count.",
     "noise": "Train with differential privacy. Of all changes here, only this one also bounds "
     "unknown attacks.",
     "law": "Use discrete Laplace noise, as treeleak.learn.DPForestClassifier does: it costs what "

@@ -115,6 +115,7 @@ Change = Literal[
     "values",
     "per_row",
     "event times",
+    "categories",
 ]
 
 

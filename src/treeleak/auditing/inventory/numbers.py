@@ -69,6 +69,30 @@ def of_history(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return f"Some {rounds:,} scores." if rounds else ""
 
 
+_COUNTING = '"Borders"', '"Buckets"', '"Counter"', '"FeatureFreq"'
+"""Kinds of CatBoost's statistics that are numbers of rows."""
+
+
+def of_statistics(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count what CatBoost counts of categories, and what only one row has."""
+    tables = value.items() if isinstance(value, Mapping) else ()
+    counts: list[float] = []
+    for name, table in tables:
+        cells, width = (table.get(k) for k in ("hash_map", "hash_stride"))
+        if not any(kind in name for kind in _COUNTING) or not cells or not width:
+            continue
+        # This stands where a table has no value.
+        begins = (k for k in range(0, len(cells), width) if cells[k] != str(2**64 - 1))
+        counts += [sum(map(float, cells[k + 1 : k + width])) for k in begins]
+    single = sum(count == 1 for count in counts)
+    return (
+        f"They count {len(counts):,} categories and combinations. One row alone has {single:,} of "
+        "these: its class stands beside them."
+        if counts
+        else ""
+    )
+
+
 def all_thresholds(context: Context) -> str:
     """Say how many values of the rows thresholds are, or keep apart from all others."""
     release = context.release

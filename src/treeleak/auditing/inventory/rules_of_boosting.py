@@ -291,7 +291,8 @@ OF_BOOSTING: tuple[Rule, ...] = (
     Rule("ctr_data ctrs", "leaks", "statistics of the target for each category",
          "For each category, or combination of some, they count its rows, by class or "
              "target. Predictions need them.",
-         owner=_BOOSTERS + " CatBoostColumns", when=conditions.filled, change="values"),
+         owner=_BOOSTERS + " CatBoostColumns", when=conditions.filled, change="categories",
+         describe=numbers.of_statistics),
     Rule("training _evals_result evals_result_ best_score _best_score", "harmless",
          "scores after each round",
          "Each is an average over the rows of a table, to 15 digits: one equation on all of them.",

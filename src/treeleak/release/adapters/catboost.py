@@ -10,6 +10,8 @@ What they do, found out from 1.2.2 and 1.2.10 and checked by training (a test):
 - Zeros throughout stand for what was taken out.
 - Leaves hold what they add, for each class where the loss has several.
 - A category is known by a hash of its text.
+- Where trees test statistics of the target, these stand first, as trees of their own: see
+  :mod:`.catboost_ctr`. Of other trees, their other tests are kept.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.signals import private_folder
 from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
+from treeleak.release.adapters.catboost_ctr import read_tables, with_known_categories
+from treeleak.release.adapters.catboost_ctr_trees import with_tables
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.adapters.catboost_weights import rows_behind_weights, rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
@@ -43,6 +47,7 @@ from treeleak.release.readers.catboost_json import (
 from treeleak.release.registry import adapter
 from treeleak.release.release import Part, Release
 from treeleak.release.row_sets import of_row_sets
+from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
@@ -80,7 +85,9 @@ SEVERAL = MessageTemplate(
     "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
 )
 HASHED = MessageTemplate(
-    "categories_hashed", "Categories are known by hashes of their texts, in {columns:all_quoted}."
+    "categories_hashed",
+    "Categories are known by hashes of their texts, in {columns:all_quoted}: whoever guesses a "
+    "text can check it.",
 )
 
 
@@ -158,6 +165,9 @@ def _scale_and_bias(data: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
 
 def _release(data: Mapping[str, Any], name: str) -> Release:
     columns, notes = _columns(data["features_info"])
+    tables = read_tables(data.get("ctr_data") or {}, columns)
+    if tables:
+        columns = with_known_categories(columns, tables, _texts(data["features_info"]))
     scale, bias = _scale_and_bias(data)
     info = data.get("model_info")
     info = info if isinstance(info, Mapping) else {}
@@ -172,11 +182,14 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
     rate = _inside(params, "boosting_options", "learning_rate")
     fitting = _fitting(params, str(loss), quantity == ROWS or bool(weights))
+    if any(tree.values is None for tree in trees):
+        fitting = None
     counted: NodeStatistic | None = None
     if fitting is not None and quantity == ROWS and is_finite(rate) and scale == 1:
         first = trees[0]
-        if first.weights is not None and first.values.shape[1] == len(bias) == 1:
-            stated = first.weights, first.values[:, 0], fitting, float(rate), bias[0]
+        values = np.zeros((0, 0)) if first.values is None else first.values
+        if first.weights is not None and values.shape[1] == len(bias) == 1:
+            stated = first.weights, values[:, 0], fitting, float(rate), bias[0]
             if (rows := rows_behind_weights(*stated)) is not None:
                 fitting = replace(fitting, l2=fitting.l2 * float(first.weights.sum()) / rows)
     if quantity == WEIGHTS:
@@ -200,7 +213,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     if counted is not None:
         read[0] = read[0].with_statistics(Statistics((counted, *read[0].statistics)))
         n_rows = int(counted.values[0])
-    return Release(
+    release = Release(
         trees=tuple(read),
         feature_names=columns.names,
         classes=classes,
@@ -219,6 +232,8 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
             fitting,
         ),
     )
+    parted = any(tree.values is None for tree in trees)
+    return with_tables(release, tables, columns) if parted else release
 
 
 def _counted_by_class(
@@ -228,7 +243,9 @@ def _counted_by_class(
     """Count the rows of a first tree whose leaves hold sums of weights of two classes."""
     listed = isinstance(weights, list) and len(weights) == 2 and all(map(is_finite, weights))
     known = fitting is not None and fitting.loss == "logistic" and len(bias) == 1
-    if not listed or not known or not is_finite(rate) or tree.weights is None or scale != 1:
+    if not listed or not known or not is_finite(rate) or scale != 1:
+        return None, None
+    if tree.weights is None or tree.values is None:
         return None, None
     assert fitting is not None  # noqa: S101
     fitting = replace(fitting, class_weights=tuple(map(float, weights)))
@@ -293,8 +310,8 @@ def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) 
     shape = tree.shape
     if tree.weights is not None and tree.weights.any():
         statistics.append(NodeStatistic(quantity, _at_nodes(tree, tree.weights)))
-    outputs = tree.values.shape[1]
-    if outputs in (1, n_classes):
+    outputs = 0 if tree.values is None else tree.values.shape[1]
+    if tree.values is not None and outputs in (1, n_classes):
         value = np.zeros((shape.n_nodes, outputs))
         value[tree.leaves] = tree.values * scale
         outputs_of_leaves = value[:, 0] if outputs == 1 else value
@@ -341,7 +358,7 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
     levels = {
-        names[flat]: (*(f"hash {x}" for x in codes), "another")
+        names[flat]: (*(f"{HASH}{x}" for x in codes), ANOTHER)
         for flat, codes in values.items()
         if codes
     }
@@ -349,6 +366,20 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
         names, place["float"], place["categorical"], frozenset(as_true), values, levels,
         frozenset(names[i] for i in missing),
     ), notes  # fmt: skip
+
+
+def _texts(info: Mapping[str, Any]) -> dict[int, str]:
+    """Read the texts of hashes, which a file holds that was saved with a pool of rows."""
+    listed = info.get("cat_features_hash") or []
+    if not isinstance(listed, list) or not all(isinstance(x, Mapping) for x in listed):
+        raise BadModel("cat_features_hash is not a list of texts")
+    texts = {}
+    for entry in listed:
+        code, text = entry.get("hash"), entry.get("value")
+        if not is_whole(code, -(2**31), 2**32) or not isinstance(text, str):
+            raise BadModel("cat_features_hash: no hash, or no text")
+        texts[code - 2**32 if code >= 2**31 else code] = text
+    return texts
 
 
 def _params(params: Any) -> Mapping[str, Any]:

@@ -18,10 +18,9 @@ from treeleak.release.tree import LEAF, CategorySets, Tree
 # 2^24 leaves are more than any file holds.
 MOST_QUESTIONS = 24
 
-CTR = (
-    "CatBoost tests categories through statistics of the target (ctr), which is not covered; with "
-    "one_hot_max_size above their number, it tests them as they are (columns {})"
-)
+ON_STATISTICS = "OnlineCtr"
+"""Tests of a statistic of the target, as it was before each row came: where training rows went, the
+file does not say."""
 OTHER = "CatBoost tests of kind {!r:.40} are not covered"
 
 
@@ -63,13 +62,14 @@ class Grown:
         Without statistics.
     leaves : int array, shape (n_leaves,)
         Its leaves, in CatBoost's order.
-    values : float array, shape (n_leaves, n_outputs)
+    values : float array, shape (n_leaves, n_outputs), or None
+        None where leaves stand for several, since statistics of the target part them.
     weights : float array, shape (n_leaves,), or None
     """
 
     shape: Tree
     leaves: IntArray
-    values: FloatArray
+    values: FloatArray | None
     weights: FloatArray | None
 
 
@@ -97,9 +97,11 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     if not isinstance(splits, list):
         raise BadModel(f"{where}: splits is not a list")
     at_most(MOST_QUESTIONS, len(splits), f"questions in {where}")
-    questions = [_question(split, columns, where) for split in splits]
-    n_leaves = 1 << len(questions)
-    values = numbers(raw, "leaf_values", None, where)
+    asked = [_on_statistics(split) for split in splits]
+    plain = [split for split, on in zip(splits, asked, strict=True) if not on]
+    questions = [_question(split, columns, where) for split in plain]
+    n_leaves = 1 << len(splits)
+    values: FloatArray | None = numbers(raw, "leaf_values", None, where)
     if values.size != n_leaves * outputs:
         raise BadModel(f"{where}: {values.size} values for {n_leaves} leaves")
     weights = None
@@ -107,6 +109,14 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
         weights = numbers(raw, "leaf_weights", None, where)
         if len(weights) != n_leaves:
             raise BadModel(f"{where}: {len(weights)} leaf_weights for {n_leaves} leaves")
+    if any(asked):
+        values = None
+        if weights is not None:
+            # The answer to the first question is the lowest bit of a leaf's number.
+            along = tuple(k for k, on in enumerate(reversed(asked)) if on)
+            weights = weights.reshape((2,) * len(splits)).sum(axis=along).reshape(-1)
+    else:
+        values = values.reshape(n_leaves, outputs)
     level = np.repeat(np.arange(len(questions) + 1), 1 << np.arange(len(questions) + 1))
     first = (1 << level) - 1
     place = np.arange(len(level)) - first
@@ -117,7 +127,7 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     shape = _shape(
         [questions[i] if i < len(questions) else None for i in level.tolist()], below, met, where
     )
-    return Grown(shape, np.flatnonzero(leaf), values.reshape(n_leaves, outputs), weights)
+    return Grown(shape, np.flatnonzero(leaf), values, weights)
 
 
 def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) -> Grown:
@@ -127,6 +137,7 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
     values: list[Any] = []
     weights: list[Any] = []
     leaves: list[int] = []
+    whole = True
     todo: list[tuple[Any, int, int, int]] = [(raw, LEAF, 0, 0)]
     while todo:
         node, parent, side, depth = todo.pop()
@@ -138,6 +149,8 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
         if parent != LEAF:
             children[parent][side] = at
         children.append([LEAF, LEAF])
+        if "split" in node and _on_statistics(node["split"]):
+            node, whole = {"value": [0.0] * outputs, "weight": _weight_below(node, where)}, False
         if "split" in node:
             questions.append(_question(node["split"], columns, where))
             todo += [(node.get("right"), at, 1, depth + 1), (node.get("left"), at, 0, depth + 1)]
@@ -156,9 +169,29 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
     shape = _shape(questions, links[:, 0], links[:, 1], where)
     known = all(is_finite(weight) for weight in weights)
     return Grown(
-        shape, np.array(leaves), np.array(values, dtype=float),
+        shape, np.array(leaves), np.array(values, dtype=float) if whole else None,
         np.array(weights, dtype=float) if known else None,
     )  # fmt: skip
+
+
+def _on_statistics(split: Any) -> bool:
+    return isinstance(split, Mapping) and split.get("split_type") == ON_STATISTICS
+
+
+def _weight_below(node: Mapping[str, Any], where: str) -> float | None:
+    """Add up what the leaves below a node count; None where one counts nothing."""
+    total, waiting = 0.0, [node]
+    while waiting:
+        below: Any = waiting.pop()
+        if not isinstance(below, Mapping):
+            raise BadModel(f"{where}: no object below a node")
+        if "split" in below:
+            waiting += [below.get("left"), below.get("right")]
+        elif not is_finite(below.get("weight")):
+            return None
+        else:
+            total += below["weight"]
+    return total
 
 
 def _question(split: Any, columns: Columns, where: str) -> _Question:
@@ -177,9 +210,6 @@ def _question(split: Any, columns: Columns, where: str) -> _Question:
         if column is None or not is_whole(value, -(2**63), 2**63) or value not in known:
             raise BadModel(f"{where}: a test for a category that no column has")
         return _Question(column, np.nan, known.index(value), False)
-    if kind == "OnlineCtr":
-        names = [columns.names[i] for i in sorted(columns.categorical.values())]
-        raise NotCovered(CTR.format(", ".join(map(repr, names[:5]))))
     if isinstance(kind, str):
         raise NotCovered(OTHER.format(kind))
     raise BadModel(f"{where}: a test of an unknown kind")
