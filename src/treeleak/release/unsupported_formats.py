@@ -95,12 +95,22 @@ _LOOKS: tuple[tuple[str, str], ...] = (
 _MEMBERS = (
     (r".*/?data\.pkl", _TORCH),
     (r"model\.weights\.h5", _KERAS),
-    (r"model\.ini", f"an H2O model (MOJO): {_ORIGINAL}"),
+    (
+        r"model\.ini",
+        "an H2O model (MOJO), which holds the trees and the weight of each node: write them, with "
+        "h2o.tree.H2OTree, as docs/release-format.md says",
+    ),
     (r".*\.npy", f"arrays of NumPy (npz): {_ROWS}"),
     (r"\[Content_Types\]\.xml", f"an Office document: {_ROWS}"),
     (r"META-INF/.*", f"a Java archive: {_TREES}"),
 )
 _FOLDERS = (
+    (
+        r"treesMetadata",
+        "the folder of a Spark model, which holds the class counts of every node: write it as PMML "
+        "(pyspark2pmml.PMMLBuilder(spark, rows, pipeline).buildFile), or its trees as "
+        "docs/release-format.md says",
+    ),
     (r"saved_model\.pb", f"the folder of a TensorFlow model: {_TREES}"),
     (r"tokenizer.*|.*\.safetensors", f"the folder of a language model: {_TREES}"),
 )
