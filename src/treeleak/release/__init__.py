@@ -6,6 +6,7 @@ from __future__ import annotations
 from treeleak.release.adapters import (  # noqa: F401
     catboost,
     lightgbm,
+    onnx,
     private,
     sklearn,
     xgboost,

@@ -54,7 +54,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
     ),
     (r"RDX[23]\n|X\n\0\0\0", _R),
     (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
-    (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", f"an ONNX model: {_ORIGINAL}"),
     (r"(?s:\s*(<\?xml.{0,400})?<PMML)", f"a PMML model: {_ORIGINAL}"),
     (
         r"\xac\xed\0\x05",

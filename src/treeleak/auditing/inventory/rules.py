@@ -10,6 +10,7 @@ import numpy as np
 
 from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_ydf, searches
 from treeleak.auditing.inventory import rules_of_boosting as boosting
+from treeleak.auditing.inventory import rules_of_exchange as exchange
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
 
@@ -68,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     *BESIDE,
     *boosting.OF_BOOSTING,
     *rules_of_ydf.OF_YDF,
+    *exchange.OF_EXCHANGE,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "

@@ -152,7 +152,8 @@ class Messages:
                 if not (field.inline or field.columns):
                     read = StoredObject(f"{self._library}.{kind}", read)
             if field.repeated:
-                most = MOST_REPEATED if isinstance(read, StoredObject) else MOST_ONE_BY_ONE
+                few = isinstance(read, (StoredObject, dict))
+                most = MOST_REPEATED if few else MOST_ONE_BY_ONE
                 at_most(most, len(out.setdefault(name, [])), name)
                 out[name].append(read)
             elif field.inline:
