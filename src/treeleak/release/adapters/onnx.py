@@ -133,7 +133,7 @@ def _model(stored: StoredObject) -> Release:
         noise=noise,
         not_covered=not_covered,
         float_type="float64" if double else "float32",
-        origin=f"ONNX ({stored.get('producer_name', 'unknown')!s:.20}), {ensemble.name}",
+        origin=f"ONNX, {ensemble.name}",
         notes=notes,
         ensemble=summed,
     )
