@@ -54,7 +54,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
     ),
     (r"RDX[23]\n|X\n\0\0\0", _R),
     (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
-    (r"(?s:\s*(<\?xml.{0,400})?<PMML)", f"a PMML model: {_ORIGINAL}"),
     (
         r"\xac\xed\0\x05",
         "a Java object (Weka, say): give the text of a J48 tree, or docs/release-format.md",

@@ -29,10 +29,10 @@ from treeleak.release.adapters.boosted import (
     renumbered,
     whole_numbers,
 )
-from treeleak.release.adapters.shares import classes_in_leaves
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_COUNTS, MOST_TREES, at_most
 from treeleak.release.checked_json import located
 from treeleak.release.ensemble import Ensemble
+from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.onnx_graph import ENSEMBLES
 from treeleak.release.registry import adapter

@@ -15,13 +15,9 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import Message, MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.shares import (
-    SURELY_SEEN,
-    UNSEEN,
-    counts_from_shares,
-    leaf_classes,
-)
+from treeleak.release.adapters.shares import counts_from_shares
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children, of_ensemble
+from treeleak.release.leaf_classes import SURELY_SEEN, UNSEEN, leaf_classes
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample
