@@ -313,7 +313,8 @@ RULES: tuple[Rule, ...] = (
          "They name columns and labels, not the rows that have them.",
          owner="_RemainderColsList", form=forms.names),
     Rule("_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
-         "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
+         "not_covered thresholds_are format version counts_are float_type kind rule why hidden "
+         "columns_drawn rows_between _fit_dtype "
          "_validate_params *_time_ _repr_* dtype", "harmless", "technical notes",
          "Versions and settings of the library.",
          form=forms.prose),

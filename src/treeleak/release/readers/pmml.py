@@ -128,7 +128,9 @@ def _release(
     read = read or _by_values(grown, SUMMED if summed else UNCOUNTED)
     notes = [SURROGATES] * any(g.surrogates for g in grown) + [ENDS] * bool(fields.ranges)
     kind = "" if fields.target is None else fields.target.get("dataType")
-    whole = kind == "integer" and all(re.fullmatch(r"-?\d{1,18}", label) for label in labels)
+    whole = kind in ("integer", "float", "double") and all(
+        re.fullmatch(r"-?\d{1,18}", label) for label in labels
+    )
     return Release(
         trees=tuple(read.trees),
         feature_names=fields.names,
@@ -221,10 +223,9 @@ def _labels(grown: Sequence[GrownTree], fields: Fields) -> list[str]:
     target = fields.target
     if not any(g.classifies for g in grown):
         return []
+    stated = [s for g in grown for s in g.stated if s is not None]
     listed = [] if target is None else [v.get("value") for v in target.all("Value")
                                         if v.get("property", "valid") == "valid"]  # fmt: skip
-    if listed:
-        return list(dict.fromkeys(listed))
-    stated = [s for g in grown for s in g.stated if s is not None]
-    named = [d.get("value") for s in stated for d in s.all("ScoreDistribution")]
-    return list(dict.fromkeys(named or [s.get("score") for s in stated if s.get("score")]))
+    listed = listed or [d.get("value") for s in stated for d in s.all("ScoreDistribution")]
+    listed = listed or [s.get("score") for s in stated if s.get("score")]
+    return list(dict.fromkeys(map(fields.label, listed)))

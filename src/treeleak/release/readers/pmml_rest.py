@@ -23,7 +23,8 @@ DataField: name optype dataType displayName isCyclic
 Value: value property displayValue
 Interval: closure leftMargin rightMargin
 MiningSchema:
-MiningField: name usageType optype invalidValueTreatment missingValueTreatment outliers
+MiningField: name usageType optype invalidValueTreatment missingValueTreatment outliers \
+importance
 Output:
 OutputField: name optype dataType feature value targetField isFinalResult rank
 Targets:
@@ -34,7 +35,7 @@ DerivedField: name optype dataType displayName
 FieldRef: field
 Apply: function
 Constant: dataType
-MiningModel: modelName functionName algorithmName isScorable
+MiningModel: modelName functionName algorithmName isScorable x-mathContext
 Segmentation: multipleModelMethod missingThreshold missingPredictionTreatment x-missingThreshold
 Segment: id weight
 TreeModel: modelName functionName algorithmName splitCharacteristic isScorable \
@@ -47,7 +48,8 @@ SimplePredicate: field operator value
 SimpleSetPredicate: field booleanOperator
 CompoundPredicate: booleanOperator
 Array: n type
-RegressionModel: functionName modelName normalizationMethod algorithmName targetFieldName
+RegressionModel: functionName modelName normalizationMethod algorithmName targetFieldName \
+x-mathContext
 RegressionTable: intercept targetCategory
 NumericPredictor: name coefficient exponent
 """
@@ -63,8 +65,14 @@ _READ = {
     "SimpleSetPredicate": "field",
 }
 """What trees are made of, and so in the release."""
+_NAMED = {
+    "MiningBuildTask": "how the model was made: settings, seeds among them",
+    "ModelVerification": "rows to verify the model with",
+    "ModelStats": "statistics of columns",
+    "ModelExplanation": "how good the model is",
+}
 _TIME = re.compile(r"[\d\-:. TZ+]{0,40}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8}[\w ]{5,11}")
-_SENTENCE, _MOST_DIGITS, _WORD = 120, 2, 40
+_SENTENCE, _MOST_DIGITS, _WORD = 120, 2, 64
 _ID = re.compile(r"\d{1,10}|[A-Za-z][\w-]{0,15}")
 _FIGURES = re.compile(r"\d+")
 _BASE, _PER_PART = 32, 6
@@ -85,7 +93,7 @@ def left_over(root: Element, fields: Fields, n_trees: int) -> Iterator[Leftover]
         element, where = waiting.pop()
         known = _KNOWN.get(element.tag)
         if known is None or (element.space and not element.space.startswith(_SPACE)):
-            what = f"{element.tag:.40}, which the reader does not use"
+            what = _NAMED.get(element.tag, f"{element.tag:.40}, which the reader does not use")
             yield Leftover(where, what, _content(element))
             continue
         odd: dict[str, str] = {}

@@ -62,6 +62,30 @@ class Fields:
                         inner = self.stands_for.get(ref[0].get("field"))
                         self.stands_for |= {derived.get("name"): inner} if inner else {}
 
+        self._complete(model)
+
+    def _complete(self, model: Element) -> None:
+        """List the categories of columns whose own are not listed: those that tests ask for."""
+        open_ = {n for n in self.names if n not in self.levels
+                 and self.by_name[n].get("dataType") in ("string", "")}  # fmt: skip
+        asked: dict[str, dict[str, None]] = {}
+        waiting = [model] if open_ else []
+        while waiting:
+            one = waiting.pop()
+            waiting += reversed(one.children)
+            column = self.stands_for.get(one.get("field"))
+            if column in open_ and one.tag.endswith("Predicate"):
+                values = [one.get("value")] if one.get("value") else _items(one)
+                asked.setdefault(column, {}).update(dict.fromkeys(values))
+        self.levels |= {name: tuple(values) for name, values in asked.items() if values}
+
+    def label(self, text: str) -> str:
+        """Give a class as its target writes it: numbers may come with a point, and without."""
+        kind = "" if self.target is None else self.target.get("dataType")
+        if kind in ("integer", "float", "double") and NUMBER.fullmatch(text):
+            return f"{float(text):.17g}"
+        return text
+
     @property
     def single(self) -> bool:
         """Whether values are in single precision: all numbers come so."""
@@ -141,6 +165,12 @@ def read_test(
         raise NotCovered(f"the operator {operator!r:.40}")
     inverted, strict = _SIMPLE[operator]
     return Test(column, number(value, "a threshold"), strict, inverted=inverted), False
+
+
+def _items(predicate: Element) -> list[str]:
+    """List the values of a set: words, or texts in quotation marks."""
+    texts = " ".join(array.text for array in predicate.all("Array"))
+    return [quoted.replace('\\"', '"') or bare for quoted, bare in _ITEM.findall(texts)]
 
 
 def _compound(

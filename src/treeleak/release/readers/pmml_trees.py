@@ -50,12 +50,11 @@ class GrownTree:
             for k, child in enumerate(inner):
                 test, surrogate = self._of(child, failed)
                 self.surrogates |= surrogate
-                complete = test is None or (k == len(inner) - 1 and len(failed) == k == 1
-                                            and test.negates(failed[0]))  # fmt: skip
-                if complete or self._exhausts(test, failed):
+                negated = k == len(inner) - 1 and test is not None and (
+                    any(test.negates(one) for one in failed))  # fmt: skip
+                if test is None or negated or self._exhausts(test, failed):
                     waiting.append((child, above, side))
                     break
-                assert test is not None  # noqa: S101
                 passes = by_default and node.get("defaultChild") == child.get("id") != ""
                 at = self._add(stated, above, side, test, passes or test.missing)
                 stated = None
@@ -73,9 +72,9 @@ class GrownTree:
             raise BadModel(f"a node with {len(tests)} tests")
         return read_test(tests[0], self.fields, failed)
 
-    def _exhausts(self, test: Test | None, failed: Sequence[Test]) -> bool:
+    def _exhausts(self, test: Test, failed: Sequence[Test]) -> bool:
         """Whether some test of all categories of a column must hold, and only this one is left."""
-        if test is None or not test.codes or test.inverted:
+        if not test.codes or test.inverted:
             return False
         levels = self.fields.levels.get(self.fields.names[test.column], ())
         seen = {c for f in failed if f.column == test.column and not f.inverted for c in f.codes}
@@ -112,7 +111,7 @@ class GrownTree:
         counts = np.zeros((len(self.tests), len(classes)))
         for v in np.flatnonzero(self.leaf):
             stated = self.stated[v]
-            score = "" if stated is None else stated.get("score")
+            score = "" if stated is None else self.fields.label(stated.get("score"))
             if score not in classes:
                 raise BadModel(f"a leaf that predicts {score!r:.40}, which is no class")
             counts[v, classes[score]] = 1.0
@@ -170,9 +169,10 @@ class GrownTree:
             if held:
                 out[v] = 0.0
             for entry in held:
-                if entry.get("value") not in classes:
-                    raise BadModel(f"a distribution over {entry.get('value')!r:.40}: no class")
-                out[v, classes[entry.get("value")]] = number(entry.get(name), name)
+                label = self.fields.label(entry.get("value"))
+                if label not in classes:
+                    raise BadModel(f"a distribution over {label!r:.40}, which is no class")
+                out[v, classes[label]] = number(entry.get(name), name)
         return out
 
     def counts(self, classes: Mapping[str, int]) -> tuple[FloatArray | None, FloatArray | None]:
