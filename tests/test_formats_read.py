@@ -11,6 +11,8 @@ def test_every_reader_says_what_its_files_are_called_and_disclose():
     for reads in registry._FORMATS:
         assert described[reads.name].endings, reads.name
         assert described[reads.name].discloses, reads.name
+    for mark in registry._OF_FILES:
+        assert any(mark in f.endings for f in described.values()), mark
     assert {known.name for known in FORMATS} <= described.keys()
     assert len(described) == len(registry.formats_read())
 

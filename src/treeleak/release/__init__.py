@@ -14,7 +14,8 @@ from treeleak.release.adapters import (  # noqa: F401
 )
 from treeleak.release.containers import source as _source  # noqa: F401
 from treeleak.release.live import snapshot
-from treeleak.release.readers import json_files, pickled, pmml, skops_archive, ydf  # noqa: F401
+from treeleak.release.readers import json_files, pickled, pmml, skops_archive  # noqa: F401
+from treeleak.release.readers import ydf as _ydf  # noqa: F401
 from treeleak.release.readers.j48 import read_j48
 from treeleak.release.readers.rule_file import read_rules, write_rules
 from treeleak.release.registry import Model, adapter, read_model, reader, to_release

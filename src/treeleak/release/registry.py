@@ -175,8 +175,11 @@ def describe_format(name: str, endings: str, discloses: str, needs: str = "") ->
 def formats_read() -> tuple[FileFormat, ...]:
     """List the file formats that are read; of one that nothing was said of, its name."""
     described = {known.name for known in _DESCRIBED}
-    others = (FileFormat(f.name, "", "") for f in _FORMATS if f.name not in described)
-    return tuple(sorted((*_DESCRIBED, *others), key=lambda known: known.name.casefold()))
+    others = [f.name for f in _FORMATS if f.name not in described]
+    # A model of several files goes by the one that each has.
+    others += [mark for mark in _OF_FILES if not any(mark in f.endings for f in _DESCRIBED)]
+    found = (*_DESCRIBED, *(FileFormat(name, "", "") for name in others))
+    return tuple(sorted(found, key=lambda known: known.name.casefold()))
 
 
 def kinds_read() -> dict[str, tuple[str, ...]]:

@@ -72,8 +72,8 @@ def model_from_onnx(data: bytes) -> StoredObject:
     BadModel
         If it is no such model.
     """
-    messages = Messages(_TABLES)
-    root = messages.read("Model", data, "the model")
+    messages = Messages("onnx", _TABLES)
+    root = _plain(messages.read("Model", data, "the model"))
     if not isinstance(root.get("graph"), Mapping) or "opset_import" not in root:
         raise BadModel("no ONNX model: no graph, or no opset_import")
     left: list[Leftover] = []
@@ -83,6 +83,16 @@ def model_from_onnx(data: bytes) -> StoredObject:
     state["graph"] = _graph(root["graph"], left)
     _entries(state)
     return StoredObject(MODEL, state, leftovers=(*messages.leftovers, *left))
+
+
+def _plain(value: Any) -> Any:
+    """Make dictionaries of messages: as deep as tables name each other."""
+    if isinstance(value, StoredObject):
+        value = value.state
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    nested = isinstance(value, list) and bool(value) and isinstance(value[0], StoredObject)
+    return [_plain(inner) for inner in value] if nested else value
 
 
 def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
