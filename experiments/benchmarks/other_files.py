@@ -120,7 +120,7 @@ OTHER_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         ),
         "model.pt": ("PyTorch", lambda: _zip({"model/data.pkl": b"", "model/version": b"3"})),
         "old.pt": ("PyTorch", _old_torch),
-        "model.onnx": ("ONNX", lambda: b"\x08\x08\x12\x07skl2onnx\x1a\x061.14.0"),
+        "model.onnx": ("ONNX", lambda: b"\x08\x08\x3a\x00\x42\x02\x10\x0f"),
         "model.pmml": ("PMML", lambda: b'<?xml version="1.0"?>\n<PMML version="4.4"/>'),
         "model.safetensors": ("safetensors", lambda: (9).to_bytes(8, "little") + b'{"w":{}}'),
         "model.rds": ("saveRDS", lambda: gzip.compress(b"A\n3\n262658\n197888\n", mtime=0)),

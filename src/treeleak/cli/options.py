@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FILES = (
     "A .skops, .pkl, .joblib or release.json file, a model of XGBoost (JSON, UBJSON), LightGBM "
-    "(text) or CatBoost (JSON, cbm), or the text of a J48 tree"
+    "(text) or CatBoost (JSON, cbm), ONNX, PMML, or the text of a J48 tree (all: treeleak formats)"
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[

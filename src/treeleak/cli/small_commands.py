@@ -1,4 +1,4 @@
-"""The small commands: ``schema``, ``export``, ``check``, ``demo`` and ``warm-up``."""
+"""The small commands: ``schema``, ``export``, ``check``, ``formats``, ``demo`` and ``warm-up``."""
 
 from __future__ import annotations
 
@@ -117,6 +117,27 @@ def _setting(text: str) -> tuple[str, Any]:
     except ValueError:
         return name, value
     return name, found if isinstance(found, (int, float)) else value
+
+
+@app.command()
+def formats() -> None:
+    """List what treeleak reads: formats of files, what each discloses, and kinds of models."""
+    import treeleak.release  # noqa: F401  Registers them.
+    from treeleak.hardening.formats import FORMATS
+    from treeleak.release.registry import formats_read, kinds_read
+
+    steps = {known.name: ", ".join(step.name for step in known.steps) for known in FORMATS}
+    for known in formats_read():
+        lines = [f"{known.name} ({known.endings})" if known.endings else known.name]
+        about = {"discloses": known.discloses, "needs": known.needs,
+                 "harden": steps.get(known.name, "")}  # fmt: skip
+        lines += [f"    {what}: {text}" for what, text in about.items() if text]
+        for line in lines:
+            say(line, err=False)
+    say("", err=False)
+    say("Kinds of models, in any of these, in pipelines and around each other:", err=False)
+    for package, names in kinds_read().items():
+        say(f"    {package}: {', '.join(names)}", err=False)
 
 
 @app.command()

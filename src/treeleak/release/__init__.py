@@ -7,9 +7,10 @@ from treeleak.release.adapters import (  # noqa: F401
     catboost,
     ebm,
     lightgbm,
+    onnx,
     private,
-    r,
     quantile,
+    r,
     sklearn,
     survival,
     xgboost,
@@ -20,12 +21,12 @@ from treeleak.release.live import snapshot
 from treeleak.release.readers import (  # noqa: F401
     json_files,
     pickled,
+    pmml,
     r_serialized,
     skops_archive,
+    xgboost_dump,
 )
-from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401
 from treeleak.release.readers import ydf as _ydf  # noqa: F401
-from treeleak.release.readers import json_files, pickled, skops_archive, xgboost_dump  # noqa: F401
 from treeleak.release.readers.j48 import read_j48
 from treeleak.release.readers.rule_file import read_rules, write_rules
 from treeleak.release.registry import Model, adapter, read_model, reader, to_release

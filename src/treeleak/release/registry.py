@@ -131,7 +131,22 @@ class _Format:
     read: Reader
 
 
+@dataclass(frozen=True)
+class FileFormat:
+    """What users are told of a file format (``treeleak formats``)."""
+
+    name: str
+    """That of its reader and, if it can be hardened, in :mod:`treeleak.hardening.formats`."""
+    endings: str
+    """Of its files' names."""
+    discloses: str
+    """What a file holds of the training rows, as its library writes it by default."""
+    needs: str = ""
+    """What is needed to read it: an extra of the package, or an option."""
+
+
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
+_DESCRIBED: list[FileFormat] = []
 _FORMATS: list[_Format] = []
 _FOLDERS: list[Reader] = []
 _OF_FILES: dict[str, tuple[re.Pattern[str], ReaderOfFiles]] = {}
@@ -150,6 +165,29 @@ def known_classes() -> frozenset[str]:
 def has_adapter(stored: StoredObject) -> bool:
     """Say whether some adapter knows the class of an object."""
     return (stored.type.partition(".")[0], stored.name) in _ADAPTERS
+
+
+def describe_format(name: str, endings: str, discloses: str, needs: str = "") -> None:
+    """Say of a file format what ``treeleak formats`` lists, in the words of :class:`FileFormat`."""
+    _DESCRIBED.append(FileFormat(name, endings, discloses, needs))
+
+
+def formats_read() -> tuple[FileFormat, ...]:
+    """List the file formats that are read; of one that nothing was said of, its name."""
+    described = {known.name for known in _DESCRIBED}
+    others = [f.name for f in _FORMATS if f.name not in described]
+    # A model of several files goes by the one that each has.
+    others += [mark for mark in _OF_FILES if not any(mark in f.endings for f in _DESCRIBED)]
+    found = (*_DESCRIBED, *(FileFormat(name, "", "") for name in others))
+    return tuple(sorted(found, key=lambda known: known.name.casefold()))
+
+
+def kinds_read() -> dict[str, tuple[str, ...]]:
+    """List the classes of models that are read, by their package."""
+    kinds: dict[str, tuple[str, ...]] = {}
+    for package, name in sorted(_ADAPTERS):
+        kinds[package] = (*kinds.get(package, ()), name)
+    return kinds
 
 
 def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:

@@ -240,10 +240,8 @@ class Release:
     @property
     def adds_weights(self) -> bool:
         """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
-        return self.origin.startswith(("XGBoost", "CatBoost")) or (
-            self.origin.startswith("interpret")
-            and any(getattr(note, "code", "") == BY_WEIGHT for note in self.notes)
-        )
+        if self.origin.startswith("interpret"):
+            return any(getattr(note, "code", "") == BY_WEIGHT for note in self.notes)
         # Where trees count rows by class, these are CatBoost's statistics, which heed no weights.
         return self.origin.startswith(("XGBoost", "CatBoost")) and self.counts_are != "rows"
 

@@ -54,8 +54,6 @@ _STARTS: tuple[tuple[str, str], ...] = (
         + HOW_TO_SAVE.replace("a fitted", "the"),
     ),
     (r"(?s:.{8})\{\s*\"", f"a file of tensors (safetensors): {_TREES}"),
-    (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", f"an ONNX model: {_ORIGINAL}"),
-    (r"(?s:\s*(<\?xml.{0,400})?<PMML)", f"a PMML model: {_ORIGINAL}"),
     (
         r"\xac\xed\0\x05",
         "a Java object (Weka, say): give the text of a J48 tree, or docs/release-format.md",
@@ -95,12 +93,22 @@ _LOOKS: tuple[tuple[str, str], ...] = (
 _MEMBERS = (
     (r".*/?data\.pkl", _TORCH),
     (r"model\.weights\.h5", _KERAS),
-    (r"model\.ini", f"an H2O model (MOJO): {_ORIGINAL}"),
+    (
+        r"model\.ini",
+        "an H2O model (MOJO), which holds the trees and the weight of each node: write them, with "
+        "h2o.tree.H2OTree, as docs/release-format.md says",
+    ),
     (r".*\.npy", f"arrays of NumPy (npz): {_ROWS}"),
     (r"\[Content_Types\]\.xml", f"an Office document: {_ROWS}"),
     (r"META-INF/.*", f"a Java archive: {_TREES}"),
 )
 _FOLDERS = (
+    (
+        r"treesMetadata",
+        "the folder of a Spark model, which holds the class counts of every node: write it as PMML "
+        "(pyspark2pmml.PMMLBuilder(spark, rows, pipeline).buildFile), or its trees as "
+        "docs/release-format.md says",
+    ),
     (r"saved_model\.pb", f"the folder of a TensorFlow model: {_TREES}"),
     (r"tokenizer.*|.*\.safetensors", f"the folder of a language model: {_TREES}"),
 )

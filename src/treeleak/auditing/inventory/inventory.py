@@ -136,6 +136,8 @@ def take_inventory(
             # By what they count: the reader has checked it, and every rule speaks of all.
             if "statistics" in tree:
                 tree["statistics"] = list(tree["statistics"].values())
+        # A list of no seeds says nothing.
+        document["sampling"] = {k: v for k, v in document["sampling"].items() if v != []}
         model = StoredObject("release", document, leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))

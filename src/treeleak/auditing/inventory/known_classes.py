@@ -106,6 +106,18 @@ _EBM_SET = (
     "best_iteration_ breakpoint_iteration_ noise_scale_binning_ noise_scale_boosting_ "
     "noise_scale_ has_fitted_ n_samples_"
 )
+_ONNX_TEXTS = (
+    "ir_version name domain producer_name producer_version model_version doc_string metadata_props"
+)
+_ONNX_NODE = (
+    "name op_type domain input output doc_string overload metadata_props classlabels_int64s"
+)
+_ONNX_LISTS = {
+    "nodes": "treeids nodeids featureids values values_as_tensor hitrates hitrates_as_tensor "
+    "truenodeids falsenodeids missing_value_tracks_true",
+    "class": "treeids nodeids ids weights weights_as_tensor",
+    "target": "treeids nodeids ids weights weights_as_tensor",
+}
 
 XGBOOST, LIGHTGBM, CATBOOST = "xgboost.core.Booster", "lightgbm.basic.Booster", "catboost.core."
 PARTS = "treeleak.files."
@@ -137,6 +149,18 @@ FILES: Mapping[str, tuple[str, str]] = {
              "scale_and_bias") for name in (
         "CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")},
     **{name: ("", held) for name, held in YDF.items()},
+    "onnx.Model": (_ONNX_TEXTS + " opset_import", "graph"),
+    "onnx.Graph": (_ONNX_TEXTS + " input output value_info initializer", "nodes"),
+    "onnx.Node": (
+        _ONNX_NODE + " to axis axes value norm keepdims perm shape zeros default_int64 "
+        "default_string replaced_value_float replaced_value_int64 values_int64s values_strings",
+        "cats_int64s cats_strings keys_int64s keys_strings offset scale imputed_value_floats "
+        "imputed_value_int64s classlabels_strings"),
+    **{f"onnx.TreeEnsemble{kind}": (
+        _ONNX_NODE + " post_transform n_targets aggregate_function",
+        "base_values base_values_as_tensor classlabels_strings nodes_modes " + " ".join(
+            f"{of}_{name}" for of, names in _ONNX_LISTS.items() for name in names.split()))
+        for kind in ("Classifier", "Regressor")},
 }  # fmt: skip
 """By type: settings, and what else can stand there, separated by blanks."""
 

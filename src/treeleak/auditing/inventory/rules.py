@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_r, searches
-from treeleak.auditing.inventory import conditions, forms, numbers, rules_of_ydf, searches
+from treeleak.auditing.inventory import (
+    conditions,
+    forms,
+    numbers,
+    rules_of_r,
+    rules_of_ydf,
+    searches,
+)
 from treeleak.auditing.inventory import rules_of_boosting as boosting
+from treeleak.auditing.inventory import rules_of_exchange as exchange
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import path_lengths
-from treeleak.auditing.inventory.rules_of_outcomes import OF_OUTCOMES
 from treeleak.auditing.inventory.rules_of_ebm import OF_EBM
+from treeleak.auditing.inventory.rules_of_outcomes import OF_OUTCOMES
 
 _COUNTS = (
     "Each number counts the training rows in a small part of the data. Many such counts "
@@ -74,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     *OF_OUTCOMES,
     *rules_of_ydf.OF_YDF,
     *OF_EBM,
+    *exchange.OF_EXCHANGE,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Anyone who has a seed can draw the noise again and subtract it. Then the counts "
@@ -317,7 +325,8 @@ RULES: tuple[Rule, ...] = (
          "They name columns and labels, not the rows that have them.",
          owner="_RemainderColsList", form=forms.names),
     Rule("_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
-         "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
+         "not_covered thresholds_are format version counts_are float_type kind rule why hidden "
+         "columns_drawn rows_between _fit_dtype "
          "_validate_params *_time_ _repr_* dtype", "harmless", "technical notes",
          "Versions and settings of the library.",
          form=forms.prose),

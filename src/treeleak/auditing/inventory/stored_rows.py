@@ -313,7 +313,10 @@ FEW = 10
 NEARLY_ALL = 0.9
 """Share of the rows from which a column that has so many values identifies them."""
 
-_OF_TREES = ("Tree", "TreePredictor", "_BinMapper", "release", "rules")
+_OF_TREES = (
+    "Tree", "TreePredictor", "_BinMapper", "release", "rules", "TreeEnsembleClassifier",
+    "TreeEnsembleRegressor",
+)  # fmt: skip
 """What these hold, attacks look at."""
 _BESIDE_TREES = ("unique_times_",)
 """What models of trees keep beside them, as it was in the rows."""

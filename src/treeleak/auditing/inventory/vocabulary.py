@@ -59,6 +59,7 @@ HIDDEN = "…"
 _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
     "diffprivlib": "diffprivlib", "WEKA": "WEKA", "imblearn": "imbalanced-learn",
+    "ONNX": "ONNX", "onnx": "ONNX", "PMML": "PMML", "pmml": "PMML",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
     **{name: f"{name} (R)" for name in (
         "ranger", "randomForest", "rpart", "gbm", "partykit", "party")},
@@ -87,7 +88,7 @@ n_classes_ n_estimators n_features_ n_features_in_ n_iter_ n_jobs n_outputs_ n_s
 named_estimators_ nodes oob_score oob_score_ params predictors _predictors remainder sampling
 scale_ mean_ var_ splitter steps subsample transformer_weights transformers transformers_ tree_
 trees trees_ validation_fraction verbose warm_start with_mean with_std _final_estimator _encoder
-_sklearn_version
+_sklearn_version Model Graph Node graph TreeEnsembleClassifier TreeEnsembleRegressor
 """
 _OF_LIBRARIES = frozenset(_TEXT.split())
 

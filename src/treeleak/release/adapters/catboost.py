@@ -45,9 +45,8 @@ from treeleak.release.readers.catboost_json import (
     trainings,
 )
 from treeleak.release.registry import adapter
-from treeleak.release.release import Part, Release
+from treeleak.release.release import ANOTHER, HASH, Part, Release
 from treeleak.release.row_sets import of_row_sets
-from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject

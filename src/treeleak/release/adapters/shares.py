@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.release.tree import LEAF, CategorySets, Tree
 
 MAX_TOLD = 2_000_000
@@ -58,14 +58,6 @@ def counts_from_shares(
             counts[v] = [int(part * root) for part in of_node]
         remaining = np.array(sorted(of_nodes), dtype=np.int64)
         out.append((cut_below(tree, ends, remaining), counts[remaining]))
-    return out
-
-
-def leaf_classes(shares: FloatArray, leaf: BoolArray) -> FloatArray:
-    """Give each leaf 1 for its largest class, which is the one that it predicts."""
-    out = np.zeros_like(shares)
-    out[np.arange(len(shares)), shares.argmax(axis=1)] = 1.0
-    out[~leaf] = 0.0
     return out
 
 

@@ -34,6 +34,7 @@ from treeleak.release.readers.skops_archive import read_value
 from treeleak.release.registry import (
     HEAD_BYTES,
     candidates,
+    describe_format,
     models_of_files,
     read_model,
     reader,
@@ -128,6 +129,13 @@ def open_source(path: Path, trust_pickle: bool = False) -> Bundle:
 
 
 reads_folders(open_source)
+
+
+describe_format(
+    "archive",
+    ".zip .tar .tar.gz, or a folder",
+    "what the models in it do; tables and reports beside them",
+)
 
 
 @reader("archive", lambda head: head[:4] == b"PK\x03\x04" or _packed(head), first=True)

@@ -18,7 +18,7 @@ from treeleak.core.signals import private_folder
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.pickled import Worker, refused_by
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import StoredObject
 
 MODEL = "catboost.core.CatBoost"
@@ -103,6 +103,14 @@ def model_from_cbm(data: bytes) -> StoredObject:
             return read_json(made, model_from_dict)
         except BadModel as error:
             raise BadModel(str(error).replace(f"{made}: ", "")) from error
+
+
+describe_format(
+    "CatBoost cbm",
+    ".cbm",
+    "rows of each leaf, borders between values of all columns, settings, seeds",
+    "treeleak[catboost]",
+)
 
 
 @reader("CatBoost cbm", lambda head: head.startswith(MAGIC))

@@ -23,7 +23,7 @@ from treeleak.core.private import shows_no_value
 from treeleak.core.text import listed
 from treeleak.release import bounds
 from treeleak.release.growing import GrowingTree
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, UnknownSampling
 from treeleak.release.statistics import ROWS, Statistics
@@ -87,6 +87,9 @@ class _Branch(NamedTuple):
     rows: int
     wrong: int  # Of another class than the label.
     below: list[_Branch]
+
+
+describe_format("J48 tree", ".txt", "rows of each leaf, and those that are not of its class")
 
 
 @reader("J48 tree", lambda head: b"\0" not in head and _HEAD.search(head) is not None)

@@ -20,12 +20,26 @@ from treeleak.release.readers.lightgbm_dump import booster_from_dump, is_dump
 from treeleak.release.readers.ohdsi import is_ohdsi, model_from_ohdsi
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 
 __all__: list[str] = []
+
+
+describe_format(
+    "release.json", ".json", "trees and counts that anybody wrote down (docs/release-format.md)"
+)
+describe_format("rules.json", ".json", "rows that each rule captures (docs/rule-file.md)")
+describe_format(
+    "CatBoost JSON",
+    ".json",
+    "rows of each leaf, borders between values of all columns, settings, seeds",
+)
+describe_format(
+    "OHDSI JSON", ".json", "rows of each class in each node, seeds of the draws, thresholds"
+)
 
 
 @reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")

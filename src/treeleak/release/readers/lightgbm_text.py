@@ -29,7 +29,7 @@ from treeleak.release.readers.lightgbm_lines import (
     number,
     whole_of,
 )
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "lightgbm.basic.Booster"
@@ -120,6 +120,13 @@ def booster_from_text(text: str) -> StoredObject:
     return StoredObject(
         BOOSTER, state | {"trees": trees} | dict(_behind(lines, columns)), leftovers=left
     )
+
+
+describe_format(
+    "LightGBM text",
+    ".txt",
+    "rows, sums of hessians and gain of each node, ranges of all columns, settings, seeds",
+)
 
 
 @reader("LightGBM text", lambda head: _HEAD.match(head) is not None)

@@ -16,7 +16,7 @@ from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.core.signals import private_folder
 from treeleak.release.readers.skops_archive import read_archive, read_value
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.unsupported_formats import HOW_TO_SAVE
 
@@ -92,6 +92,14 @@ _CUT = re.compile(
 def is_pickle(head: bytes) -> bool:
     """Say whether a file is a pickle or joblib file, by its first bytes."""
     return _MAGIC.match(head) is not None
+
+
+describe_format(
+    "pickle or joblib",
+    ".pkl .joblib",
+    "all that an object holds: as skops, maybe the training table",
+    "--trust-pickle",
+)
 
 
 @reader("pickle or joblib", is_pickle)

@@ -19,8 +19,8 @@ from treeleak.release.stored import Leftover, StoredObject
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _FIXED = {"d": (FIXED64, "<d"), "f": (FIXED32, "<f")}
-MOST_REPEATED = 2**18
-"""Messages of a kind in another, texts, or numbers that stand there one by one."""
+MOST_REPEATED, MOST_ONE_BY_ONE = 2**18, 2**24
+"""Messages of a kind in another; texts, or numbers that stand there one by one."""
 MOST_LEFT = 10_000
 """Fields that no table names; each is kept."""
 
@@ -152,7 +152,9 @@ class Messages:
                 if not (field.inline or field.columns):
                     read = StoredObject(f"{self._library}.{kind}", read)
             if field.repeated:
-                at_most(MOST_REPEATED, len(out.setdefault(name, [])), name)
+                few = isinstance(read, (StoredObject, dict))
+                most = MOST_REPEATED if few else MOST_ONE_BY_ONE
+                at_most(most, len(out.setdefault(name, [])), name)
                 out[name].append(read)
             elif field.inline:
                 out.update((f"{name}.{inner}", entry) for inner, entry in read.items())

@@ -16,8 +16,14 @@ from treeleak.core.private import dataclass
 from treeleak.release.readers.skops_layout import Node
 from treeleak.release.readers.skops_values import Archive, check_size, unpack
 from treeleak.release.readers.zip_bytes import unused_bytes
-from treeleak.release.registry import candidates, no_model, reader
+from treeleak.release.registry import candidates, describe_format, no_model, reader
 from treeleak.release.stored import Leftover, StoredObject
+
+describe_format(
+    "skops",
+    ".skops",
+    "rows of each class in each node, seeds of the draws, thresholds; what steps keep",
+)
 
 
 @reader("skops", lambda head: head.startswith(b"PK\x03\x04"))

@@ -24,7 +24,7 @@ from treeleak.release.checked_json import read_json
 from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.ubj import is_ubj, read_ubj, ubj_bytes
 from treeleak.release.readers.xgboost_binary import document_of, is_old_binary
-from treeleak.release.registry import HEAD_BYTES, reader
+from treeleak.release.registry import HEAD_BYTES, describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "xgboost.core.Booster"
@@ -86,15 +86,28 @@ def is_booster(root: Any) -> bool:
     return isinstance(root, Mapping) and isinstance(root.get("learner"), Mapping)
 
 
+describe_format(
+    "XGBoost UBJSON", ".ubj", "sums of hessians and gain of each node, values, thresholds"
+)
+
+
 @reader("XGBoost UBJSON", is_ubj)
 def _read_ubj(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
     return booster_from_bytes(path.read_bytes())
 
 
+describe_format(
+    "XGBoost JSON", ".json", "sums of hessians and gain of each node, values, thresholds"
+)
+
+
 @reader("XGBoost JSON", lambda head: _JSON.match(_start(head)) is not None)
 def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     return _booster_from_text(read_text(path, MOST_JSON_BYTES))
+
+
+describe_format("XGBoost's old binary form", ".model .bin", "numbers and sums in nodes")
 
 
 @reader("XGBoost's old binary form", is_old_binary)

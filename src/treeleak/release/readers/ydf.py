@@ -19,7 +19,7 @@ import numpy as np
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.readers.protobuf import Messages, as_columns, names_in, tables_of
-from treeleak.release.registry import reader_of_files
+from treeleak.release.registry import describe_format, reader_of_files
 from treeleak.release.stored import StoredObject
 
 MOST_BYTES, MOST_HEADER = 2**28, 2**25
@@ -97,6 +97,13 @@ PARTS: Mapping[str, str] = {
     "ydf.Tree": " ".join((*names_in("Node", _TABLES), *(f"{name}.at" for name in _RAGGED))),
 }  # fmt: skip
 """What objects of these files can hold, by type, separated by blanks."""
+
+
+describe_format(
+    "Yggdrasil (YDF, TF-DF)",
+    f"a folder with {MARK}",
+    "rows of each class in each node, sums of gradients, ends and categories of all columns",
+)
 
 
 @reader_of_files(MARK, "|".join((MARK, "header.pb", "done", _NODES.pattern, *HEADERS.values())))

@@ -15,8 +15,9 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import Message, MessageTemplate, static_message
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
+from treeleak.release.adapters.shares import counts_from_shares
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children, of_ensemble
+from treeleak.release.leaf_classes import SURELY_SEEN, UNSEEN, leaf_classes
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample
@@ -223,9 +224,6 @@ PRESENT = static_message(
     "The attack used only the classes that each leaf holds.",
     "without_sizes_present",
 )
-UNSEEN, SURELY_SEEN = 1.0, 8.0
-"""How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
-every row it is sure, and as near to that as walks over datasets get along with."""
 NAMED = static_message(
     "The file no longer holds the numbers of rows, and they do not follow from the rest. "
     "The attack used only the class that each leaf predicts.",

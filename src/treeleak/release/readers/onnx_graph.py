@@ -1,0 +1,204 @@
+"""ONNX models: a graph of operators as messages of Protocol Buffers; onnx is not imported.
+
+What a node computes is not run: an operator is its name, its inputs and outputs, and its
+attributes, as ``onnx.proto`` lays them out. Subgraphs stay bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.errors import BadModel
+from treeleak.release.bounds import at_most
+from treeleak.release.readers.protobuf import Messages, tables_of
+from treeleak.release.registry import describe_format, reader
+from treeleak.release.stored import Leftover, StoredObject
+
+MODEL, GRAPH, NODE = "onnx.Model", "onnx.Graph", "onnx.Node"
+ENSEMBLES = ("TreeEnsembleClassifier", "TreeEnsembleRegressor")
+MOST_BYTES = 2**27
+"""Of a file: a node takes some 50 bytes, and ten times as many once its numbers are read."""
+MOST_PARTS = 100_000
+"""Nodes, tensors and attributes: converters of trees write some ten."""
+
+_TABLES = tables_of("""
+Model: 1 ir_version i, 2 producer_name s, 3 producer_version s, 4 domain s, 5 model_version i, 6 doc_string s, 7 graph Graph, 8 opset_import Opset*, 14 metadata_props Entry*
+Opset: 1 domain s, 2 version i
+Entry: 1 key s, 2 value s
+Graph: 1 node Node*, 2 name s, 5 initializer Tensor*, 10 doc_string s, 11 input Value*, 12 output Value*, 13 value_info Value*, 16 metadata_props Entry*
+Node: 1 input s*, 2 output s*, 3 name s, 4 op_type s, 5 attribute Attribute*, 6 doc_string s, 7 domain s, 8 overload s, 9 metadata_props Entry*
+Attribute: 1 name s, 2 f f, 3 i i, 4 s y, 5 t Tensor, 6 g y, 7 floats f*, 8 ints i*, 9 strings y*, 10 tensors Tensor*, 11 graphs y*, 13 doc_string s, 20 type i, 21 ref_attr_name s
+Tensor: 1 dims i*, 2 data_type i, 4 float_data f*, 5 int32_data i*, 6 string_data y*, 7 int64_data i*, 8 name s, 9 raw_data y, 10 double_data d*, 11 uint64_data i*, 12 doc_string s, 13 external_data Entry*, 14 data_location i
+Value: 1 name s, 2 type Type, 3 doc_string s, 4 metadata_props Entry*
+Type: 1 tensor_type TensorType, 4 sequence_type Sequence, 6 denotation s
+TensorType: 1 elem_type i, 2 shape Shape
+Shape: 1 dim Dim*
+Dim: 1 dim_value i, 2 dim_param s, 3 denotation s
+Sequence: 1 elem_type Element
+Element: 5 map_type Map
+Map: 1 key_type i, 2 value_type MapValue
+MapValue: 1 tensor_type TensorType
+""")  # noqa: E501
+_HELD = ("f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
+"""Where an attribute has its value, by its type from 1 on."""
+_EMPTY: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": b""}
+_DTYPES = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2",
+           11: "<f8", 12: "<u4", 13: "<u8"}  # fmt: skip
+_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_HEAD = re.compile(rb"(?s)\x08[\x01-\x20](\x12.{0,100}[\x1a\x22\x28\x32\x3a\x42]|[\x3a\x42])")
+
+describe_format(
+    "ONNX", ".onnx", "class shares or values of each leaf, thresholds; constants beside"
+)
+
+
+@reader("ONNX", lambda head: _HEAD.match(head) is not None)
+def _read_file(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
+    at_most(MOST_BYTES, path.stat().st_size, "bytes")
+    return model_from_onnx(path.read_bytes())
+
+
+def model_from_onnx(data: bytes) -> StoredObject:
+    """Read a model: an object with its ``graph``, which lists its ``nodes``.
+
+    Raises
+    ------
+    BadModel
+        If it is no such model.
+    """
+    messages = Messages("onnx", _TABLES)
+    root = _plain(messages.read("Model", data, "the model"))
+    if not isinstance(root.get("graph"), Mapping) or "opset_import" not in root:
+        raise BadModel("no ONNX model: no graph, or no opset_import")
+    left: list[Leftover] = []
+    state = {key: value for key, value in root.items() if key not in ("graph", "opset_import")}
+    state["opset_import"] = [[o.get("domain", ""), o.get("version", 0)]
+                             for o in root["opset_import"]]  # fmt: skip
+    state["graph"] = _graph(root["graph"], left)
+    _entries(state)
+    return StoredObject(MODEL, state, leftovers=(*messages.leftovers, *left))
+
+
+def _plain(value: Any) -> Any:
+    """Make dictionaries of messages: as deep as tables name each other."""
+    if isinstance(value, StoredObject):
+        value = value.state
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    nested = isinstance(value, list) and bool(value) and isinstance(value[0], StoredObject)
+    return [_plain(inner) for inner in value] if nested else value
+
+
+def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
+    state = {key: value for key, value in raw.items() if key in ("name", "doc_string")}
+    for key in ("input", "output", "value_info"):
+        values = raw.get(key, [])
+        state[key] = _by_name(values, lambda value: _shape(value.get("type", {})), key)
+        odd = [
+            {k: v for k, v in each.items() if k not in ("name", "type") and v} for each in values
+        ]
+        left += [Leftover(key, "texts beside its type", each) for each in odd if each]
+    tensors = raw.get("initializer", [])
+    state["initializer"] = _by_name(tensors, lambda t: _tensor(t, left), "initializer")
+    if "metadata_props" in raw:
+        state["metadata_props"] = raw["metadata_props"]
+        _entries(state)
+    state["nodes"] = [_node(k, node, left) for k, node in enumerate(raw.get("node", []))]
+    return StoredObject(GRAPH, state)
+
+
+def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
+    attributes = _by_name(raw.get("attribute", []), lambda a: _value(a, left), f"node {k}")
+    state = {key: value for key, value in raw.items() if key != "attribute"}
+    if twice := state.keys() & attributes.keys():
+        raise BadModel(f"node {k}: an attribute called {min(twice)!r:.40}")
+    _entries(state)
+    kind = str(state.get("op_type"))
+    return StoredObject(f"onnx.{kind}" if kind in ENSEMBLES else NODE, {**state, **attributes})
+
+
+def _value(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
+    """Give the value of an attribute; what stands beside it in other fields is left over."""
+    kind = raw.get("type", 0)
+    held = [key for key in _HELD if key in raw]
+    if 1 <= kind <= len(_HELD):
+        place = _HELD[kind - 1]
+    elif kind == 0 and len(held) == 1:
+        place = held[0]
+    else:
+        raise BadModel(f"an attribute of the type {kind}")
+    odd = {key: v for key, v in raw.items() if key not in (place, "name", "type") and v}
+    if odd:
+        left.append(Leftover("an attribute", "what stands beside its value", odd))
+    value = raw.get(place, _EMPTY.get(place, []))
+    if place == "floats":
+        return np.array(value, dtype=np.float32)
+    if place == "ints":
+        return np.array(value, dtype=np.int64)
+    if place == "strings":
+        return np.array([_text(text) for text in value] or [""], dtype=object)[: len(value)]
+    if place == "t" and isinstance(value, Mapping):
+        return _tensor(value, left)
+    if place == "tensors":
+        return [_tensor(one, left) for one in value]
+    return _text(value) if place == "s" else value
+
+
+def _tensor(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
+    """Give the numbers of a tensor in its shape, or as they stand there where they fit none."""
+    kept = ("dims", "data_type", "name", "raw_data", *_DATA)
+    if odd := {key: value for key, value in raw.items() if key not in kept and value}:
+        left.append(Leftover("a tensor", "what stands beside its numbers", odd))
+    dims, kind = raw.get("dims", []), raw.get("data_type", 0)
+    held = [key for key in ("raw_data", *_DATA) if raw.get(key)]
+    if len(held) > 1 or any(d < 0 for d in dims) or len(dims) > 16:
+        return dict(raw)
+    value = raw.get(held[0], []) if held else []
+    if isinstance(value, bytes):
+        if kind not in _DTYPES or len(value) % np.dtype(_DTYPES[kind]).itemsize:
+            return value
+        array = np.frombuffer(value, _DTYPES[kind])
+    elif held == ["string_data"]:
+        array = np.array([_text(text) for text in value], dtype=object)
+    else:
+        array = np.array(value, dtype=_DTYPES[kind] if kind in (1, 11) else None)
+    return array.reshape(dims) if array.size == prod(dims) else array
+
+
+def _shape(kind: Mapping[str, Any]) -> Any:
+    """Give the type of an element and the sizes of a tensor, -1 for any; of others what stands."""
+    inner = kind.get("tensor_type")
+    if not isinstance(inner, Mapping) or len(kind) > 1:
+        return dict(kind)
+    dims = inner.get("shape", {}).get("dim", [])
+    return [inner.get("elem_type", 0), *(d.get("dim_value", d.get("dim_param", -1)) for d in dims)]
+
+
+def _by_name(
+    values: Iterable[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], Any], where: str
+) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for value in values:
+        name = value.get("name", "")
+        if name in out:
+            raise BadModel(f"{where}: two are called {name!r:.40}")
+        out[name] = make(value)
+        at_most(MOST_PARTS, len(out), f"parts of {where}")
+    return out
+
+
+def _entries(state: dict[str, Any]) -> None:
+    """Make a dictionary of what is kept by keys."""
+    if "metadata_props" in state:
+        entries = [(e.get("key", ""), e.get("value", "")) for e in state["metadata_props"]]
+        state["metadata_props"] = dict(entries) if len(dict(entries)) == len(entries) else entries
+
+
+def _text(raw: Any) -> str:
+    return raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else str(raw)

@@ -1,0 +1,201 @@
+"""Columns and tests of PMML: what a test of a node asks for, in the terms of binary trees."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_COLUMNS, at_most
+from treeleak.release.readers.bounded_xml import Element
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
+_SIMPLE = {"lessOrEqual": (False, False), "lessThan": (False, True), "greaterThan": (True, False),
+           "greaterOrEqual": (True, True)}  # fmt: skip
+"""By operator: whether values that pass go to the right, and whether the test on the left is for
+less than the threshold."""
+
+
+def number(text: str, what: str) -> float:
+    """Read a finite number; raises BadModel, saying what it should be."""
+    if not NUMBER.fullmatch(text.strip()) or not math.isfinite(float(text)):
+        raise BadModel(f"{what} is {text!r:.40}, not a finite number")
+    return float(text)
+
+
+class Fields:
+    """The columns of the model, its target, and names that stand for columns."""
+
+    def __init__(self, root: Element, model: Element) -> None:
+        listed = [f for d in root.all("DataDictionary") for f in d.all("DataField")]
+        self.by_name = {f.get("name"): f for f in listed}
+        used = [f for s in model.all("MiningSchema") for f in s.all("MiningField")]
+        kinds = {f.get("name"): f.get("usageType", "active") for f in used}
+        targets = [name for name, kind in kinds.items() if kind in ("target", "predicted")]
+        if len(self.by_name) < len(listed) or len(kinds) < len(used) or len(targets) > 1:
+            raise BadModel("two columns have one name, or there are several targets")
+        self.target = self.by_name.get(targets[0]) if targets else None
+        self.names = tuple(n for n, k in kinds.items() if k == "active" and n in self.by_name)
+        at_most(MOST_COLUMNS, len(self.names), "columns")
+        self.levels: dict[str, tuple[str, ...]] = {}
+        self.ranges: dict[str, tuple[float, float]] = {}
+        for name in self.names:
+            field = self.by_name[name]
+            if field.get("optype") != "continuous" and field.get("dataType") in ("string", ""):
+                valid = [v for v in field.all("Value") if v.get("property", "valid") == "valid"]
+                self.levels |= {name: tuple(v.get("value") for v in valid)} if valid else {}
+            ends = [[i.get(f"{side}Margin") for side in ("left", "right")]
+                    for i in field.all("Interval")
+                    if i.get("closure") == "closedClosed"]  # fmt: skip
+            if len(ends) == 1 and all(ends[0]):
+                self.ranges[name] = (number(ends[0][0], name), number(ends[0][1], name))
+        self.stands_for = {name: name for name in self.names}
+        for parent in (root, model):
+            for held in parent.all("TransformationDictionary", "LocalTransformations"):
+                for derived in held.all("DerivedField"):
+                    ref = [c for c in derived.children if c.tag != "Extension"]
+                    if len(ref) == 1 and ref[0].tag == "FieldRef":
+                        inner = self.stands_for.get(ref[0].get("field"))
+                        self.stands_for |= {derived.get("name"): inner} if inner else {}
+
+        self._complete(model)
+
+    def _complete(self, model: Element) -> None:
+        """List the categories of columns whose own are not listed: those that tests ask for."""
+        open_ = {n for n in self.names if n not in self.levels
+                 and self.by_name[n].get("dataType") in ("string", "")}  # fmt: skip
+        asked: dict[str, dict[str, None]] = {}
+        waiting = [model] if open_ else []
+        while waiting:
+            one = waiting.pop()
+            waiting += reversed(one.children)
+            column = self.stands_for.get(one.get("field"))
+            if column in open_ and one.tag.endswith("Predicate"):
+                values = [one.get("value")] if one.get("value") else _items(one)
+                asked.setdefault(column, {}).update(dict.fromkeys(values))
+        self.levels |= {name: tuple(values) for name, values in asked.items() if values}
+
+    def label(self, text: str) -> str:
+        """Give a class as its target writes it: numbers may come with a point, and without."""
+        kind = "" if self.target is None else self.target.get("dataType")
+        if kind in ("integer", "float", "double") and NUMBER.fullmatch(text):
+            return f"{float(text):.17g}"
+        return text
+
+    @property
+    def single(self) -> bool:
+        """Whether values are in single precision: all numbers come so."""
+        kinds = {self.by_name[n].get("dataType") for n in self.names if n not in self.levels}
+        return kinds == {"float"}
+
+    def column(self, name: str) -> int:
+        """Find a column by its own name, or one that stands for it."""
+        if name not in self.stands_for:
+            raise NotCovered(f"a test of {name!r:.80}, which is computed from columns")
+        return self.names.index(self.stands_for[name])
+
+    def codes(self, column: int, values: Sequence[str]) -> tuple[int, ...]:
+        """Number the categories of a column; whole numbers stand for themselves."""
+        levels = self.levels.get(self.names[column])
+        if levels is None and all(NUMBER.fullmatch(v) for v in values):
+            numbers = [float(v) for v in values]
+            if all(n == int(n) >= 0 for n in numbers):
+                return tuple(sorted({int(n) for n in numbers}))
+        if levels is None or not set(values) <= set(levels):
+            raise NotCovered(
+                f"categories of {self.names[column]!r:.80} that the file does not list"
+            )
+        return tuple(sorted({levels.index(v) for v in values}))
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of one column: ``value <= cut`` (``<`` if strict), or one of some codes."""
+
+    column: int
+    cut: float = math.nan
+    strict: bool = False
+    codes: tuple[int, ...] = ()
+    inverted: bool = False
+    """Whether the test holds for what goes to the right."""
+    missing: bool = False
+    """Whether a missing value passes."""
+
+    def negates(self, other: Test) -> bool:
+        """Whether one holds where the other does not."""
+        same = (self.column, self.strict, self.codes) == (other.column, other.strict, other.codes)
+        cuts = self.cut == other.cut or (self.codes and other.codes)
+        return bool(same and cuts and self.inverted != other.inverted)
+
+
+def read_test(
+    predicate: Element, fields: Fields, failed: Sequence[Test]
+) -> tuple[Test | None, bool]:
+    """Read a test, given those that did not hold before; also say whether it has surrogates.
+
+    None: it always holds.
+    """
+    tag, operator = predicate.tag, predicate.get("operator", predicate.get("booleanOperator"))
+    if tag == "True":
+        return None, False
+    if tag == "CompoundPredicate":
+        return _compound(predicate, fields, failed)
+    column = fields.column(predicate.get("field"))
+    if tag == "SimpleSetPredicate":
+        texts = [a.text for a in predicate.all("Array")]
+        values = [a.replace('\\"', '"') or b for a, b in _ITEM.findall(" ".join(texts))]
+        return Test(
+            column, codes=fields.codes(column, values), inverted=operator == "isNotIn"
+        ), False
+    if tag != "SimplePredicate":
+        raise NotCovered(f"tests by {tag!r:.40}")
+    value = predicate.get("value")
+    if operator in ("equal", "notEqual"):
+        return Test(
+            column, codes=fields.codes(column, [value]), inverted=operator != "equal"
+        ), False
+    if operator in ("isMissing", "isNotMissing"):
+        return Test(column, math.inf, inverted=operator == "isMissing",
+                     missing=operator == "isMissing"), False  # fmt: skip
+    if operator not in _SIMPLE or fields.names[column] in fields.levels:
+        raise NotCovered(f"the operator {operator!r:.40}")
+    inverted, strict = _SIMPLE[operator]
+    return Test(column, number(value, "a threshold"), strict, inverted=inverted), False
+
+
+def _items(predicate: Element) -> list[str]:
+    """List the values of a set: words, or texts in quotation marks."""
+    texts = " ".join(array.text for array in predicate.all("Array"))
+    return [quoted.replace('\\"', '"') or bare for quoted, bare in _ITEM.findall(texts)]
+
+
+def _compound(
+    predicate: Element, fields: Fields, failed: Sequence[Test]
+) -> tuple[Test | None, bool]:
+    """Read several tests, where they come to one of a single column."""
+    operator = predicate.get("booleanOperator")
+    parts = [c for c in predicate.children if c.tag != "Extension"]
+    if operator == "surrogate" and parts:
+        return read_test(parts[0], fields, failed)[0], True
+    found = [read_test(part, fields, failed)[0] for part in parts if not _on_missing(part)]
+    read = [one for one in found if one is not None]
+    missing = {p.get("operator") for p in parts if _on_missing(p)}
+    if operator == "and":
+        # What failed before holds the other way round.
+        read = [one for one in read if not any(one.negates(f) for f in failed)]
+    allowed = {"isMissing"} if operator == "or" else {"isNotMissing"}
+    if operator in ("and", "or") and len(read) == 1 and missing <= allowed:
+        return replace(read[0], missing=operator == "or" and bool(missing)), False
+    same = len({one.column for one in read}) == 1 and len(read) == len(found)
+    if operator == "or" and same and all(one.codes and not one.inverted for one in read):
+        codes = tuple(sorted({c for one in read for c in one.codes}))
+        return Test(read[0].column, codes=codes), False
+    raise NotCovered(f"a test of several columns ({operator:.40})")
+
+
+def _on_missing(predicate: Element) -> bool:
+    return predicate.get("operator") in ("isMissing", "isNotMissing")

@@ -1,0 +1,285 @@
+"""PMML: counts are those of routed rows, tests part rows as they say, and nothing hides beside."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from helpers.cli import run
+from helpers.pmml import HEAD, document
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.core.errors import BadModel, NotCovered, TreeleakError
+from treeleak.release import read_model
+from treeleak.release.readers.pmml import read_pmml
+from treeleak.release.statistics import MEAN
+
+IRIS, SICK = load_iris(), load_diabetes()
+X, Y = IRIS.data.astype(np.float32).astype(float), IRIS.target
+NAMES = ["a", "b & c", "d", "e"]
+TREE = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)
+
+
+def routed(found, rows, labels, weights=None):
+    """Counts of each class in each leaf, from rows."""
+    leaves = found.leaves(rows)
+    out = [np.zeros((t.n_nodes, len(found.classes))) for t in found.trees]
+    for k, counts in enumerate(out):
+        weight = 1 if weights is None else weights[k]
+        np.add.at(counts, (leaves[:, k], labels), weight)
+    return out
+
+
+@pytest.mark.parametrize("style", ["jpmml", "rattle"])
+def test_counts_are_those_of_routed_rows(style):
+    found = read_pmml(document(TREE, NAMES, (0, 1, 2), style))
+    assert (found.n_rows, found.sampling.kind, found.counts_are) == (150, "all", "rows")
+    assert (found.classes, found.feature_names) == ((0, 1, 2), tuple(NAMES))
+    (tree,), (counts,) = found.trees, routed(found, X, Y)
+    assert np.array_equal(tree.counts[tree.leaves], counts[tree.leaves])
+    assert tree.counts[0].tolist() == [50, 50, 50]
+    assert found.leftovers == ()
+
+
+def test_forests_count_draws_unless_all_saw_all_rows():
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y)
+    found = read_pmml(document(forest, NAMES, (0, 1, 2), kind="float"))
+    assert (found.sampling.kind, found.counts_are, found.n_rows) == ("bootstrap", "draws", 150)
+    assert found.float_type == "float32"
+    draws = [np.bincount(d, minlength=150) for d in forest.estimators_samples_]
+    for tree, counts in zip(found.trees, routed(found, X, Y, draws), strict=True):
+        assert np.array_equal(tree.counts[tree.leaves], counts[tree.leaves])
+    whole = ExtraTreesClassifier(4, max_depth=3, random_state=0).fit(X, Y)
+    found = read_pmml(document(whole, NAMES, (0, 1, 2)))
+    assert (found.sampling.kind, found.counts_are) == ("all", "rows")
+
+
+def test_regressions_count_rows_and_hold_means():
+    model = DecisionTreeRegressor(max_depth=3, random_state=0).fit(SICK.data, SICK.target)
+    names = [f"x{i}" for i in range(10)]
+    found = read_pmml(document(model, names))
+    (tree,) = found.trees
+    leaves = found.leaves(SICK.data.astype(np.float32).astype(float))[:, 0]
+    assert np.array_equal(tree.totals[tree.leaves], np.bincount(leaves)[tree.leaves])
+    assert np.allclose(tree.statistics.get(MEAN).values[leaves], model.predict(SICK.data))
+    forest = RandomForestRegressor(3, max_depth=2, random_state=0).fit(SICK.data, SICK.target)
+    assert read_pmml(document(forest, names)).sampling.n_draws == 442
+
+
+def test_shares_beside_the_rows_of_a_leaf_are_counts():
+    data = document(TREE, NAMES, (0, 1, 2), "rattle")
+    counts = read_pmml(data).trees[0].counts
+    shares = re.sub(
+        rb'recordCount="[\d.]+" (confidence="([\d.e-]+)")', rb'recordCount="\2" \1', data
+    )
+    assert shares != data
+    assert np.array_equal(read_pmml(shares).trees[0].counts, counts)
+    # Without any rows, leaves still name the classes that they hold.
+    bare = re.sub(rb' recordCount="[\d.]+"', b"", data)
+    found = read_pmml(bare)
+    assert (found.counts_are, found.n_rows) == ("labels", None)
+    named = read_pmml(re.sub(rb"<ScoreDistribution[^>]*>", b"", bare))
+    assert (named.counts_are, named.noise.rule) == ("labels", "majority")
+
+
+def tree_of(*nodes, fields="", strategy=""):
+    """A model of one numeric and one categorical column, with nodes below a root."""
+    schema = "".join(f'<MiningField name="{n}"/>' for n in ("x", "c"))
+    return (
+        f'{HEAD}<DataDictionary><DataField name="x" optype="continuous" dataType="double"/>'
+        '<DataField name="c" optype="categorical" dataType="string"><Value value="red"/>'
+        '<Value value="green"/><Value value="dark blue"/></DataField>'
+        '<DataField name="y" optype="categorical" dataType="string"><Value value="no"/>'
+        f'<Value value="yes"/></DataField>{fields}</DataDictionary><TreeModel '
+        f'functionName="classification" {strategy}><MiningSchema>{schema}<MiningField name="y" '
+        f'usageType="target"/></MiningSchema><Node id="0" {nodes[0]}><True/>{"".join(nodes[1:])}'
+        "</Node></TreeModel></PMML>"
+    ).encode()
+
+
+def node(test, no, yes, name="n"):
+    score = f'<ScoreDistribution value="no" recordCount="{no}"/>'
+    score += f'<ScoreDistribution value="yes" recordCount="{yes}"/>'
+    return f'<Node id="{name}">{test}{score}</Node>'
+
+
+def simple(operator, value, field="x"):
+    return f'<SimplePredicate field="{field}" operator="{operator}" value="{value}"/>'
+
+
+def among(operator, *values):
+    texts = " ".join(f"&quot;{v}&quot;" if " " in v else v for v in values)
+    return (
+        f'<SimpleSetPredicate field="c" booleanOperator="{operator}"><Array n="1" type="string">'
+        f"{texts}</Array></SimpleSetPredicate>"
+    )
+
+
+def both(operator, *tests):
+    return f'<CompoundPredicate booleanOperator="{operator}">{"".join(tests)}</CompoundPredicate>'
+
+
+ROWS = np.array([[x, c] for x in (0.0, 1.0, 1.5, 2.0, 3.0) for c in (0, 1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("tests", "goes"),
+    [
+        ((simple("lessThan", 1), simple("greaterOrEqual", 1)), lambda x, c: int(x >= 1)),
+        ((simple("greaterThan", 1), simple("lessOrEqual", 1)), lambda x, c: int(x <= 1)),
+        ((simple("lessOrEqual", 1), both("and", simple("greaterThan", 1), simple("lessThan", 2)),
+          simple("greaterOrEqual", 2)), lambda x, c: int(x > 1) + int(x >= 2)),
+        ((simple("equal", "green", "c"), simple("notEqual", "green", "c")),
+         lambda x, c: int(c != 1)),
+        ((among("isIn", "red", "dark blue"), among("isNotIn", "red", "dark blue")),
+         lambda x, c: int(c == 1)),
+        ((among("isIn", "dark blue"), among("isIn", "red", "green")), lambda x, c: int(c != 2)),
+        ((simple("equal", "red", "c"), simple("equal", "green", "c"),
+          simple("equal", "dark blue", "c")), lambda x, c: int(c)),
+        ((both("or", simple("equal", "red", "c"), simple("equal", "green", "c")), "<True/>"),
+         lambda x, c: int(c == 2)),
+        ((both("surrogate", simple("lessThan", 2), simple("equal", "red", "c")), "<True/>"),
+         lambda x, c: int(x >= 2)),
+        ((simple("equal", 1), "<True/>"), lambda x, c: int(x != 1)),
+    ],
+)  # fmt: skip
+def test_rows_go_to_the_first_child_whose_test_holds(tests, goes):
+    nodes = [node(test, k + 1, 10 * k) for k, test in enumerate(tests)]
+    found = read_pmml(tree_of("", *nodes))
+    (tree,) = found.trees
+    assert found.levels == {"c": ("red", "green", "dark blue")}
+    reached = tree.counts[found.leaves(ROWS)[:, 0]]
+    expected = [goes(*row) for row in ROWS]
+    assert reached.tolist() == [[k + 1, 10 * k] for k in expected]
+    assert found.n_rows == sum(k + 1 + 10 * k for k in range(len(tests)))
+
+
+def test_missing_values_go_where_the_file_says():
+    tests = (simple("lessThan", 1), simple("greaterOrEqual", 1))
+    nodes = [node(test, k + 1, 0, f"n{k}") for k, test in enumerate(tests)]
+    missing = np.array([[np.nan, 0.0]])
+    for child in (0, 1):
+        data = tree_of(
+            f'defaultChild="n{child}"', *nodes, strategy='missingValueStrategy="defaultChild"'
+        )
+        found = read_pmml(data)
+        assert found.trees[0].counts[found.leaves(missing)[0, 0], 0] == child + 1
+    asked = [node('<SimplePredicate field="x" operator="isMissing"/>', 7, 0), *nodes]
+    found = read_pmml(tree_of("", *asked))
+    assert found.trees[0].counts[found.leaves(missing)[0, 0], 0] == 7
+    assert found.trees[0].counts[found.leaves(np.array([[0.5, 0.0]]))[0, 0], 0] == 1
+
+
+def test_categories_that_the_file_does_not_list_are_those_of_its_tests():
+    nodes = [node(among("isIn", "red"), 1, 2), node(among("isIn", "green", "dark blue"), 3, 4)]
+    data = tree_of("", *nodes)
+    for text in (b'<Value value="red"/>', b'<Value value="green"/>', b'<Value value="dark blue"/>'):
+        data = data.replace(text, b"")
+    assert read_pmml(data).levels == {"c": ("red", "green", "dark blue")}
+
+
+def test_intervals_are_the_ends_of_columns():
+    data = tree_of("", node(simple("lessThan", 1), 1, 2), node("<True/>", 3, 4)).replace(
+        b'<DataField name="x" optype="continuous" dataType="double"/>',
+        b'<DataField name="x" optype="continuous" dataType="double"><Interval '
+        b'closure="closedClosed" leftMargin="-3" rightMargin="7.5"/></DataField>',
+    )
+    assert read_pmml(data).ranges == {"x": (-3.0, 7.5)}
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "said"),
+    [
+        (b'<!DOCTYPE x [<!ENTITY a "b">]><PMML>&a;</PMML>', BadModel, "document type"),
+        (b'<!DOCTYPE PMML SYSTEM "file:///etc/passwd"><PMML/>', BadModel, "document type"),
+        (b"<PMML><Header></PMML>", BadModel, "no XML"),
+        (b"<PMML/>", NotCovered, "without a TreeModel"),
+        (b"<PMML><RegressionModel/></PMML>", NotCovered, "without a TreeModel"),
+        (b"<a><PMML/></a>", BadModel, "in place of PMML"),
+        (b"<PMML>" + b"<Node>" * 20_000, BadModel, "in each other"),
+        (tree_of("", node(simple("lessThan", "1e999"), 1, 1), node("<True/>", 1, 1)), BadModel,
+         "finite"),
+        (tree_of("", node(simple("lessThan", "nan"), 1, 1), node("<True/>", 1, 1)), BadModel,
+         "finite"),
+        (tree_of("", node(simple("lessThan", 1, "z"), 1, 1)), NotCovered, "computed from columns"),
+        (tree_of("", node(simple("equal", "pink", "c"), 1, 1)), NotCovered, "does not list"),
+        (tree_of("", node(both("xor", simple("lessThan", 1), simple("lessThan", 2)), 1, 1)),
+         NotCovered, "several columns"),
+        (tree_of("", node(simple("lessThan", 1), 1, 1), node(simple("lessThan", 2), 1, 1)),
+         NotCovered, "do not take all rows"),
+        (tree_of('recordCount="9"', node(simple("lessThan", 1), 1, 1), node("<True/>", 1, 1)),
+         NotCovered, "counts 9 rows"),
+        (tree_of("", node("", 1, 1)), BadModel, "0 tests"),
+    ],
+)  # fmt: skip
+def test_what_is_no_tree_is_refused(data, error, said):
+    with pytest.raises(error, match=said):
+        read_pmml(data)
+
+
+def test_rows_beside_the_trees_are_found():
+    rows = np.unique(X, axis=0)[:60]
+    text = "\n".join(",".join(f"{v:.7g}" for v in row) for row in rows)
+    cells = "".join(
+        "<row>"
+        + "".join(f"<{n}>{v:.7g}</{n}>" for n, v in zip("abcd", row, strict=True))
+        + "</row>"
+        for row in rows
+    )
+    many = "".join(f'<Extension name="cell" value="{v:.7g}"/>' for v in rows.ravel())
+    plants = {
+        "verification": f"<ModelVerification>{cells}</ModelVerification>",
+        "a text": f"<Header><Annotation>{text}</Annotation></Header>",
+        "an attribute": f'<Extension name="x" value="{text}"/>',
+        "a comment": f"<!-- {text} -->",
+        "an instruction": f"<?rows {text}?>",
+        "numbers": many,
+        "another namespace": f'<z:PMML xmlns:z="urn:z">{text}</z:PMML>',
+        "a name": f"<DataDictionary><DataField name='{text}'/></DataDictionary>",
+    }
+    for place, more in plants.items():
+        found = read_pmml(document(TREE, NAMES, (0, 1, 2), more=more))
+        entries = take_inventory(found, Context(n_rows=150))
+        assert any(e.unknown for e in entries), place
+        entries = take_inventory(found, Context(n_rows=150), rows=X)
+        assert any(e.rows for e in entries), place
+
+
+@pytest.mark.parametrize("style", ["jpmml", "rattle"])
+def test_every_part_of_a_clean_model_is_known(style):
+    forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
+    for model in (TREE, forest):
+        found = read_pmml(document(model, NAMES, (0, 1, 2), style))
+        for rows in (None, X):
+            entries = take_inventory(found, Context(n_rows=150), rows=rows)
+            assert [e for e in entries if e.unknown or e.rows] == []
+
+
+def test_files_are_recognised_and_audited(tmp_path):
+    path = tmp_path / "tree.pmml"
+    path.write_bytes(document(TREE, NAMES, (0, 1, 2)))
+    assert read_model(path).origin == "PMML, TreeModel"
+    said = run("audit", path, "--time-limit", "1").stdout
+    assert "PMML" in said
+    assert "150" in said
+
+
+def test_mutations_of_the_bytes_end_in_an_error_or_a_model():
+    data = tree_of("", node(among("isIn", "red"), 1, 2), node(
+        among("isNotIn", "red"), 3, 4)) + b"\n"  # fmt: skip
+    rng = np.random.default_rng(0)
+    read = 0
+    for _ in range(3000):
+        changed = bytearray(data)
+        for at in rng.integers(0, len(data), rng.integers(1, 4)):
+            changed[at] = rng.integers(256) if rng.random() < 0.3 else data[rng.integers(len(data))]
+        end = len(data) if rng.random() < 0.9 else int(rng.integers(len(data)))
+        try:
+            take_inventory(read_pmml(bytes(changed[:end])), Context(n_rows=10))
+            read += 1
+        except TreeleakError:
+            continue
+    assert 0 < read < 3000
