@@ -7,6 +7,7 @@ from treeleak.release.adapters import (  # noqa: F401
     catboost,
     lightgbm,
     private,
+    r,
     sklearn,
     xgboost,
 )

@@ -106,6 +106,8 @@ class Release:
     out_of_bag : tuple of OutOfBag
         Predictions for each training row by the trees that did not draw it, where the file holds
         them. Never in a document.
+    draws : int array, shape (n_trees, n_rows), or None
+        How often each tree drew each row, where the file itself holds that. Never in a document.
 
     Raises
     ------
@@ -141,6 +143,7 @@ class Release:
     sources: tuple[StoredObject, ...] = ()
     parts: tuple[Part, ...] = ()
     out_of_bag: tuple[OutOfBag, ...] = ()
+    draws: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -149,6 +152,8 @@ class Release:
         at_most(MOST_CLASSES, len(self.classes), "classes")
         at_most(MOST_NODES, n_nodes, "nodes in all trees")
         at_most(MOST_COUNTS, n_nodes * self.n_classes, "counts in all trees")
+        if self.draws is not None and len(self.draws) != len(self.trees):
+            raise BadModel(f"draws of {len(self.draws)} trees, the model has {len(self.trees)}")
         if len(set(self.feature_names)) != len(self.feature_names):
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 
 MAX_TOLD = 2_000_000
 """Rows up to which two fractions of them never agree in double precision."""
@@ -107,7 +108,7 @@ def cut_below(tree: Tree, ends: Sequence[int], remaining: IntArray) -> Tree:
     """Take away what lies below some nodes; ``remaining``: the others, ascending."""
     if not len(ends):
         return tree
-    arrays = {name: getattr(tree, name)[remaining] for name in _SHAPE}
+    arrays: dict[str, Any] = {name: getattr(tree, name)[remaining] for name in _SHAPE}
     end = np.isin(remaining, ends)
     number = np.full(tree.n_nodes, LEAF, dtype=np.int64)
     number[remaining] = np.arange(len(remaining))
@@ -116,4 +117,10 @@ def cut_below(tree: Tree, ends: Sequence[int], remaining: IntArray) -> Tree:
     arrays["feature"] = np.where(end, LEAF, arrays["feature"])
     arrays["threshold"] = np.where(end, np.nan, arrays["threshold"])
     arrays["missing_left"] = arrays["missing_left"] & ~end
-    return Tree(**arrays)
+    strict, sets = tree.strict, tree.categories
+    if sets is not None:
+        tests = np.isin(sets.node, remaining[~end])
+        sets = CategorySets(number[sets.node[tests]], sets.value[tests])
+    return Tree(
+        **arrays, strict=None if strict is None else strict[remaining] & ~end, categories=sets
+    )

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,8 @@ def known_draws(
     sampling = release.sampling
     if release.parts:
         return _of_parts(release.parts, seed_search, tick)
+    if release.draws is not None:
+        return kept_draws(release.draws)
     if isinstance(sampling, Subsample):
         return subsampled(release, sampling)
     if not isinstance(sampling, Bootstrap):
@@ -93,6 +96,13 @@ def known_draws(
     if seed_search:
         return _searched(rules, target, min(seed_search, SEEDS_END), tried, tick)
     raise _failed([*tried, "no forest seeds were tried"])
+
+
+def kept_draws(counts: NDArray[Any]) -> Draws:
+    """Take draws that a file holds as they are; raises NotCovered beyond what is worked with."""
+    check_size(counts.size, counts.shape[1])
+    kind = np.min_scalar_type(int(counts.max(initial=0)))
+    return Draws(counts.astype(kind), "the draws in the file", None, checked=True)
 
 
 def _of_parts(parts: Sequence[Part], seed_search: int, tick: Tick) -> Draws:

@@ -1,0 +1,1 @@
+"""Conditional inference trees (ctree) of R's party and partykit."""

@@ -1,0 +1,209 @@
+"""Values of R objects, checked, and trees laid out from them.
+
+R counts from 1, and keeps names and shapes of arrays as attributes, which a reader puts around the
+array as an object of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.errors import BadModel
+from treeleak.release.adapters.boosted import parents_first, renumbered
+from treeleak.release.bounds import MOST_CATEGORY, MOST_ROWS, MOST_TREES, at_most
+from treeleak.release.statistics import Statistics
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import LEAF, CategorySets, Tree
+
+LARGEST = 1e100
+MOST_BITS = 53
+"""Categories that a subset, written as a number, can name."""
+
+
+def plain(value: Any) -> Any:
+    """Take the array out of what holds its attributes, whatever class it has."""
+    if isinstance(value, StoredObject) and "value" in value.state:
+        return value.get("value")
+    return value
+
+
+def inside(stored: Any, *names: str) -> Any:
+    """Take what stands under some names in each other; None where there is nothing."""
+    for name in names:
+        state = stored.state if isinstance(stored, StoredObject) else stored
+        stored = state.get(name) if isinstance(state, Mapping) else None
+    return stored
+
+
+def numbers(value: Any, where: str, n: int | None = None, dimensions: int = 1) -> FloatArray:
+    """Take numbers, ``n`` of them along the first axis."""
+    array = plain(value)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise BadModel(f"{where}: not numbers")
+    if array.ndim != dimensions or n not in (None, len(array)):
+        raise BadModel(f"{where}: of the shape {array.shape}")
+    return array.astype(float)
+
+
+def whole_numbers(
+    value: Any, where: str, ends: tuple[float, float], n: int | None = None, dimensions: int = 1
+) -> IntArray:
+    """Take whole numbers from the first end to below the second."""
+    array = numbers(value, where, n, dimensions)
+    low, high = ends
+    bad = ~((array >= low) & (array < high) & (array == np.floor(array)))
+    if bad.any():
+        raise BadModel(
+            f"{where}: {array[bad][0]:g} is not a whole number from {low:g} to below {high:g}"
+        )
+    return array.astype(np.int64)
+
+
+def number(value: Any) -> float | None:
+    """Take a single number; None for anything else."""
+    array = plain(value)
+    if isinstance(array, np.ndarray) and array.size == 1 and array.dtype.kind in "biuf":
+        single = float(array.ravel()[0])
+        return single if np.isfinite(single) else None
+    return None
+
+
+def whole(value: Any, most: int = MOST_ROWS) -> int | None:
+    """Take a single whole number, 0 or more; None for anything else."""
+    single = number(value)
+    fits = single is not None and single == int(single) and 0 <= single <= most
+    return int(single) if fits and single is not None else None
+
+
+def texts(value: Any, where: str) -> tuple[str, ...]:
+    """Take texts, none of them missing."""
+    array = plain(value)
+    if not isinstance(array, np.ndarray) or array.ndim != 1:
+        raise BadModel(f"{where}: not texts")
+    found = tuple(array.tolist())
+    if not all(isinstance(text, str) for text in found):
+        raise BadModel(f"{where}: not texts")
+    return found
+
+
+def text(value: Any) -> str:
+    """Take a single text; empty for anything else."""
+    array = plain(value)
+    single = array.ravel()[0] if isinstance(array, np.ndarray) and array.size == 1 else array
+    return single if isinstance(single, str) else ""
+
+
+def names_along(value: Any, axis: int) -> tuple[str, ...] | None:
+    """Name what stands along an axis of a matrix; None where it has no names."""
+    names = value.get("dimnames") if isinstance(value, StoredObject) else None
+    names = list(names.values()) if isinstance(names, Mapping) else names
+    if not isinstance(names, (list, tuple)) or len(names) <= axis or names[axis] is None:
+        return None
+    return texts(names[axis], "dimnames")
+
+
+def items(value: Any, where: str, n: int | None = None) -> list[Any]:
+    """Take a list of ``n`` values."""
+    value = plain(value)
+    found = list(value.values()) if isinstance(value, Mapping) else value
+    if not isinstance(found, (list, tuple)) or n not in (None, len(found)):
+        raise BadModel(f"{where}: not a list" + ("" if n is None else f" of {n}"))
+    at_most(MOST_TREES, len(found), f"items of {where}")
+    return list(found)
+
+
+def call_names(stored: StoredObject) -> frozenset[str] | None:
+    """Name the arguments with which a model was made; None where its call is not there."""
+    call = stored.get("call")
+    arguments = call.get("arguments") if isinstance(call, StoredObject) else None
+    if not isinstance(arguments, (list, tuple)):
+        return None
+    return frozenset(str(item[0]) for item in arguments if isinstance(item, tuple) and item[0])
+
+
+def subset(mask: float, where: str) -> IntArray:
+    """List the categories, from 0, whose bits are set in a number."""
+    if not 0 <= mask < 2.0**MOST_BITS or mask != np.floor(mask):
+        raise BadModel(f"{where}: {mask:g} names no subset of categories")
+    bits = int(mask)
+    return np.array([k for k in range(MOST_BITS) if bits >> k & 1], dtype=np.int64)
+
+
+def tree_of(
+    where: str,
+    children: tuple[IntArray, IntArray],
+    feature: IntArray,
+    threshold: FloatArray,
+    members: Mapping[int, IntArray] | None = None,
+    strict: BoolArray | None = None,
+) -> tuple[Tree, IntArray]:
+    """Lay out a tree whose nodes stand in any order.
+
+    Parameters
+    ----------
+    where : str
+        The tree, in words.
+    children : pair of int array, shape (n_nodes,)
+        On the left and on the right; -1 at a leaf.
+    feature, threshold : array, shape (n_nodes,)
+        What stands at leaves is not read.
+    members : mapping of int to int array
+        The categories that go left, of each node that tests for them.
+    strict : bool array
+        Which tests ask for less than the threshold.
+
+    Returns
+    -------
+    Tree
+        Without statistics.
+    int array
+        Which of the given nodes is each of its nodes.
+    """
+    left, right = children
+    order = parents_first(left, right, where)
+    leaf = left[order] == LEAF
+    cuts = np.where(leaf, np.nan, threshold[order])
+    sets = None
+    if members:
+        place = {int(node): at for at, node in enumerate(order)}
+        placed = sorted((place[v], np.unique(m)) for v, m in members.items() if v in place)
+        nodes = [np.full(len(m), v, dtype=np.int64) for v, m in placed]
+        if any((m < 0).any() or (m >= MOST_CATEGORY).any() for _, m in placed):
+            raise BadModel(f"{where}: a category that is not a whole number")
+        cuts[[v for v, _ in placed]] = np.nan
+        sets = CategorySets(np.concatenate(nodes), np.concatenate([m for _, m in placed]))
+        # A set that is empty stands in no list: a test that nothing meets.
+        for v, m in placed:
+            cuts[v] = np.nan if len(m) else -np.inf
+    tree = Tree(
+        np.where(leaf, LEAF, feature[order]),
+        cuts,
+        renumbered(order, left, len(left)),
+        renumbered(order, right, len(left)),
+        np.zeros(len(order), dtype=bool),
+        Statistics(),
+        strict=None if strict is None else strict[order] & ~leaf,
+        categories=sets,
+    )
+    return tree, order
+
+
+def summed(tree: Tree, of_leaves: NDArray[Any]) -> FloatArray:
+    """Add up what leaves hold over all nodes above; ``of_leaves`` has a line for each node."""
+    out = np.where(tree.is_leaf[:, None], of_leaves.reshape(tree.n_nodes, -1), 0.0)
+    for v in np.flatnonzero(~tree.is_leaf)[::-1]:  # Children stand behind their parents.
+        out[v] = out[tree.left[v]] + out[tree.right[v]]
+    return out.reshape(of_leaves.shape)
+
+
+def recoded(
+    threshold: FloatArray, feature: IntArray, names: Sequence[str], levels: Mapping[str, Any]
+) -> FloatArray:
+    """Count the codes of factors from 0, where R does from 1."""
+    coded = np.array([name in levels for name in names], dtype=bool)
+    return threshold - coded[np.maximum(feature, 0)]
