@@ -20,9 +20,9 @@ write_truth <- function(name, model, table, leaf = NULL, prediction = NULL) {
   truth <- function(what, data) {
     file <- file.path(out, paste0(name, ".", what, ".csv"))
     data <- as.data.frame(lapply(as.data.frame(data), function(x) {
-      if (is.double(x)) formatC(x, digits = 17, format = "g") else as.character(x)
+      if (is.double(x)) ifelse(is.na(x), NA, sprintf("%.17g", x)) else as.character(x)
     }))
-    write.csv(data, file, row.names = FALSE, quote = FALSE)
+    write.csv(data, file, row.names = FALSE, quote = FALSE, na = "")
   }
   truth("rows", table)
   if (!is.null(leaf)) truth("leaf", leaf)

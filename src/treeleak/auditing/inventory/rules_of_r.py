@@ -73,7 +73,10 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
         form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
-    Rule("y predicted votes oob.times predictions fit", "leaks", "one entry for each training row",
+    Rule("y", "leaks", "labels of all training rows, in order",
+        "R keeps here the label or the target of each training row.", owner=f"{_FORESTS} {_TREES}",
+        change="per_row", when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
+    Rule("predicted votes oob.times predictions fit", "leaks", "one entry for each training row",
         "R keeps here one number, label or share for each training row, in their order.",
         owner=f"{_FORESTS} {_TREES}", change="per_row",
         when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
