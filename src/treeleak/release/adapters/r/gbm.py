@@ -30,7 +30,7 @@ from treeleak.release.adapters.r.values import (
     whole,
     whole_numbers,
 )
-from treeleak.release.bounds import MOST_COLUMNS, MOST_NODES, MOST_ROWS
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS, at_most
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -57,6 +57,7 @@ def _gbm(stored: StoredObject) -> Release:
     kinds = whole_numbers(stored.get("var.type"), "var.type", (0, 2**31), len(names))
     levels = _levels(stored, names)
     outputs = whole(stored.get("num.classes")) or 1
+    at_most(MOST_CLASSES, outputs, "classes")
     listed = items(stored.get("trees"), "trees")
     read = [_tree(stored, t, tree, kinds, len(names)) for t, tree in enumerate(listed)]
     trees = [tree for tree, _ in read]

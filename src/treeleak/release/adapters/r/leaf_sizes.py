@@ -48,6 +48,8 @@ def leaf_sizes(
     """
     if draws.shape != (len(trees), len(means.mean)) or not draws.size:
         return None
+    if (draws > 0).all(axis=0).any() or np.isnan(means.mean).any():
+        return None
     leaf = _leaves_of_points(trees)
     if leaf is None:
         return None
@@ -101,8 +103,6 @@ def _matches(
     """List for each row the points whose predictions have its mean."""
     out = (draws == 0).astype(float)
     n_out = out.sum(axis=0)
-    if (n_out == 0).any() or np.isnan(means.mean).any():
-        return None
     near, step = means.off(), max(_AT_ONCE // len(trees), 1)
     row, point = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for begin, end in pairwise([*range(0, len(leaf), step), len(leaf)]):

@@ -1,0 +1,228 @@
+"""Tree models of R, made by R itself (tools/make_r_models.R), against R's own answers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treeleak
+from treeleak import audit
+from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
+from treeleak.release import StoredObject, read_model, to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.statistics import MEAN, VALUE, VARIANCE
+from treeleak.release.tree import Tree
+
+MODELS = Path(__file__).parent / "models" / "r"
+EDUCATION = ("0-5yrs", "6-11yrs", "12+ yrs")
+NAMES = sorted(p.stem for p in MODELS.glob("*.rds") if "party_" not in p.stem)
+
+
+def stored(name):
+    return read_model(MODELS / f"{name}.rds")
+
+
+def truth(name, what):
+    return pd.read_csv(MODELS / f"{name}.{what}.csv")
+
+
+def coded(name, release):
+    """The training rows in the codes of the trees."""
+    rows = truth(name, "rows")[list(release.feature_names)]
+    for column, texts in release.levels.items():
+        codes = rows[column].map({text: float(k) for k, text in enumerate(texts)})
+        rows[column] = codes
+    if "education" in rows and "education" not in release.levels:
+        # ranger keeps no texts of factors: their codes count from 1.
+        rows["education"] = rows["education"].map({t: k + 1.0 for k, t in enumerate(EDUCATION)})
+    return rows.astype(float)
+
+
+def label_of(name):
+    return next(c for c in ("y", "case", "progressed", "mpg") if c in truth(name, "rows"))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(("gbm", "rpart"))])
+def test_rows_go_to_the_leaves_of_r(name):
+    release = to_release(stored(name))
+    leaf = release.leaves(coded(name, release))
+    theirs = truth(name, "leaf").to_numpy()
+    if name.startswith(("randomforest", "partykit")):
+        theirs = theirs - 1
+    assert leaf.shape == theirs.shape
+    assert (leaf == theirs).all()
+
+
+@pytest.mark.parametrize("name", ["ranger_probability_inbag", "ranger_probability_partition"])
+def test_shares_of_ranger_are_its_predictions(name):
+    release = to_release(stored(name))
+    leaf = release.leaves(coded(name, release))
+    shares = [
+        tree.statistics.get(VALUE, per_class=True).values[leaf[:, t]]
+        for t, tree in enumerate(release.trees)
+    ]
+    theirs = truth(name, "prediction")[list(release.classes)]
+    assert np.allclose(np.mean(shares, axis=0), theirs, atol=1e-12)
+
+
+def test_classes_of_ranger_and_random_forest_are_their_votes():
+    for name in ("ranger_classification", "randomforest_classification", "randomforest_flags"):
+        release = to_release(stored(name))
+        leaf = release.leaves(coded(name, release))
+        votes = np.array([t.counts[leaf[:, k]] for k, t in enumerate(release.trees)])
+        theirs = truth(name, "prediction")
+        if name.startswith("ranger"):
+            labels = {1: release.classes[0], 2: release.classes[1]}
+            named = np.vectorize(labels.get)(theirs.to_numpy())
+            assert (np.array(release.classes)[votes.argmax(axis=2)] == named.T).all()
+        else:
+            assert np.allclose(votes.mean(axis=0), theirs[list(release.classes)])
+
+
+def test_means_of_regression_forests_are_their_predictions():
+    for name in ("ranger_regression_inbag", "randomforest_regression_inbag"):
+        release = to_release(stored(name))
+        leaf = release.leaves(coded(name, release))
+        means = [t.statistics.get(MEAN).values[leaf[:, k]] for k, t in enumerate(release.trees)]
+        assert np.allclose(np.mean(means, axis=0), truth(name, "prediction").iloc[:, 0])
+        assert release.not_covered
+
+
+def test_draws_in_a_file_are_known():
+    release = to_release(stored("ranger_probability_inbag"))
+    draws = known_draws(release, seed_search=0)
+    assert draws.counts.shape == (40, 80) and draws.checked
+    assert (draws.counts.sum(axis=1) == 80).all()
+    with pytest.raises(BadModel, match="draws of 40 trees"):
+        replace(release, trees=release.trees[1:])
+
+
+def test_sizes_of_leaves_follow_from_out_of_bag_predictions():
+    name = "ranger_probability_inbag"
+    release = to_release(stored(name))
+    leaf, label = release.leaves(coded(name, release)), truth(name, "rows")["y"] == "yes"
+    for t, tree in enumerate(release.trees):
+        counted = np.zeros((tree.n_nodes, 2))
+        np.add.at(counted, (leaf[:, t], label.to_numpy().astype(int)), release.draws[t])
+        assert (counted[tree.leaves] == tree.counts[tree.leaves]).all()
+        assert tree.totals[0] == 80
+
+
+@pytest.mark.parametrize("name", ["rpart_classification", "rpart_regression"])
+def test_counts_of_rpart_are_those_of_the_rows(name):
+    model = stored(name)
+    release = to_release(model)
+    rows, (tree,) = coded(name, release), release.trees
+    y = truth(name, "rows")[label_of(name)]
+    at = tree.apply(rows.to_numpy())
+    assert (np.bincount(at, minlength=tree.n_nodes)[tree.leaves] == tree.totals[tree.leaves]).all()
+    if release.classes:
+        for c, label in enumerate(release.classes):
+            held = np.bincount(at[y.astype(str) == label], minlength=tree.n_nodes)
+            assert (held[tree.leaves] == tree.counts[tree.leaves, c]).all()
+        assert release.left_out and release.maybe_missing == {"eet", "g2", "gleason"}
+        return
+    of_leaf = y.groupby(at).agg(["mean", lambda v: v.var(ddof=0)])
+    for quantity, column in ((MEAN, 0), (VARIANCE, 1)):
+        values = tree.statistics.get(quantity).values[of_leaf.index]
+        assert np.allclose(values, of_leaf.iloc[:, column], atol=1e-9)
+    # The leaf of each row, by the line of the frame.
+    assert (at + 1 == truth(name, "leaf")["leaf"]).all()
+
+
+@pytest.mark.parametrize("name", ["gbm_bernoulli", "gbm_gaussian"])
+def test_sums_of_gbm_are_its_predictions(name):
+    release = to_release(stored(name))
+    rows = coded(name, release)
+    leaf = release.leaves(rows)
+    steps = [t.statistics.get(VALUE).values[leaf[:, k]] for k, t in enumerate(release.trees)]
+    added = release.ensemble.base_scores[0] + np.sum(steps, axis=0)
+    assert np.allclose(added, truth(name, "prediction")["prediction"], atol=1e-12)
+    assert bool(release.not_covered) == (name == "gbm_bernoulli")  # Missing values: three ways.
+
+
+def test_thresholds_keep_values_on_their_side():
+    # ranger and randomForest: not above goes left; rpart: below, on the side that it names.
+    for name in ("ranger_regression_inbag", "randomforest_regression_inbag", "rpart_regression"):
+        release = to_release(stored(name))
+        tree = release.trees[0]
+        at = np.full((1, release.n_features), tree.threshold[0])
+        strict = tree.strict is not None and tree.strict[0]
+        assert bool(tree.goes_left(np.zeros(1, dtype=int), at[:, 0])[0]) is not strict
+
+
+def test_all_rows_of_a_ranger_that_kept_its_draws_come_back_in_order():
+    found = treeleak.reconstruct(MODELS / "ranger_probability_inbag.rds", time_limit=60)
+    rows = truth("ranger_probability_inbag", "rows")
+    assert found.status == "unique" and found.ordered
+    assert (found.X.to_numpy() == rows.drop(columns="y").to_numpy()).all()
+    assert (found.y == rows["y"]).all()
+
+
+@pytest.mark.parametrize("name", ["randomforest_flags", "rpart_regression", "gbm_gaussian"])
+def test_an_audit_names_library_and_parts_in_order(name):
+    rows, label = truth(name, "rows"), label_of(name)
+    found = audit(MODELS / f"{name}.rds", rows.drop(columns=label), rows[label], time_limit=20)
+    parts = {entry.what: entry for entry in found.inventory}
+    assert not any(entry.unknown for entry in found.inventory if name != "gbm_gaussian")
+    assert "labels of all training rows, in order" in parts or name == "rpart_regression"
+    if name == "rpart_regression":
+        assert parts["the leaf of each training row"].mark == "leaks"
+    advice = " ".join(found.advice)
+    assert "NULL" in advice and "treeleak harden" not in advice
+    assert not found.others
+
+
+def test_what_holds_no_trees_says_so():
+    model = stored("ranger_classification")
+    bare = StoredObject(model.type, {k: v for k, v in model.state.items() if k != "forest"})
+    with pytest.raises(BadInput, match="write.forest"):
+        to_release(bare)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_trees_are_refused_or_read(name):
+    """Whatever stands in place of a vector of a tree, nothing else than our own errors comes."""
+    model, rng = stored(name), np.random.default_rng(0)
+
+    def damaged(value, deep=0):
+        if isinstance(value, StoredObject):
+            keys = list(value.state)
+            if not keys:
+                return None
+            key = keys[rng.integers(len(keys))]
+            state = {**value.state, key: damaged(value.state[key], deep + 1)}
+            return StoredObject(value.type, state)
+        if isinstance(value, dict) and value:
+            key = list(value)[rng.integers(len(value))]
+            return {**value, key: damaged(value[key], deep + 1)}
+        if isinstance(value, list) and value and deep < 8:
+            k = rng.integers(len(value))
+            return [*value[:k], damaged(value[k], deep + 1), *value[k + 1 :]]
+        if isinstance(value, np.ndarray) and value.size and rng.random() < 0.8:
+            changed = value.copy()
+            new = [np.nan, -1.0, 1e300, 0.5, 2.0**31, 3.0][rng.integers(6)]
+            flat = changed.astype(object if value.dtype == object else float).ravel()
+            flat[rng.integers(flat.size)] = new
+            return flat.reshape(value.shape)
+        return [None, np.zeros(0), "x", [], {}][rng.integers(5)]
+
+    for _ in range(40):
+        try:
+            release = to_release(damaged(model))
+        except TreeleakError:
+            continue
+        assert all(isinstance(tree, Tree) for tree in release.trees)
+
+
+def test_a_survival_forest_is_refused_by_name():
+    model = stored("ranger_regression_inbag")
+    forest = model.get("forest")
+    text = np.array(["Survival"], dtype=object)
+    odd = StoredObject(forest.type, {**forest.state, "treetype": text})
+    release = to_release(StoredObject(model.type, {**model.state, "forest": odd}))
+    assert "survival" in str(release.not_covered)
+    with pytest.raises(NotCovered, match="survival"):
+        treeleak.reconstruct(release)
