@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.comparison import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.findings.advice_for_r import advice_for_r
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE, in_short, more_time_helps
 from treeleak.core.message import ANYBODY
 from treeleak.core.private import dataclass
@@ -198,6 +199,8 @@ def _text(key: str, found: AuditResults) -> str:
         return MORE_CONTROL.format(needed=test.needed, better=test.better)
     if release is None:
         return text
+    if (of_r := advice_for_r(key, release.origin)) is not None:
+        return of_r
     was_hardened = release.origin.lower().startswith(_HARDENED)
     if key == "counts" and was_hardened:
         text = HARDEN

@@ -60,10 +60,12 @@ _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
     "diffprivlib": "diffprivlib", "WEKA": "WEKA", "imblearn": "imbalanced-learn",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
+    **{name: f"{name} (R)" for name in (
+        "ranger", "randomForest", "rpart", "gbm", "partykit", "party")},
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
 _ORIGIN = re.compile(
-    r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?: \(format \w{1,8}\))?(?:, (\w+))?", re.ASCII
+    r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?: \((?:format \w{1,8}|R)\))?(?:, (\w+))?", re.ASCII
 )
 
 _TEXT = """

@@ -90,7 +90,7 @@ def _gbm(stored: StoredObject) -> Release:
         not_covered=not_covered,
         levels=levels,
         thresholds_are="midpoints",
-        origin=f"gbm (R), {distribution or 'boosting'}",
+        origin="gbm (R)",
         ensemble=Ensemble(distribution[:80], (start,) * outputs, rate, fitting),
     )
 

@@ -81,7 +81,7 @@ def _constparty(stored: StoredObject) -> Release:
         raise BadModel("(fitted) names a leaf that there is not")
     at = np.array([place[int(k)] for k in leaf], dtype=np.int64)
     classes, entries = _statistics(tree, at, fitted.get(_RESPONSE))
-    return _release(tree, entries, tuple(used), classes, levels, "partykit (R), ctree")
+    return _release(tree, entries, tuple(used), classes, levels, "partykit (R)")
 
 
 def _responses(stored: StoredObject, columns: list[str]) -> set[str]:
@@ -235,7 +235,7 @@ def _binary_tree(stored: StoredObject) -> Release:
         entries.insert(0, NodeStatistic(ROWS, np.round(counts)))
     elif held.shape[1] == 1:
         entries.append(NodeStatistic(MEAN, held[:, 0]))
-    return _release(tree, entries, names, classes, {}, "party (R), ctree")
+    return _release(tree, entries, names, classes, {}, "party (R)")
 
 
 def _classes(stored: StoredObject, n: int) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ def _random_forest(stored: StoredObject) -> Release:
         not_covered=not_covered,
         levels=levels,
         thresholds_are="midpoints",
-        origin=f"randomForest (R), {kind or 'forest'}",
+        origin="randomForest (R)",
         notes=notes,
         out_of_bag=() if means is None else (means,),
         draws=draws,

@@ -123,10 +123,11 @@ def _ranger(stored: StoredObject) -> Release:
         not_covered=not_covered,
         levels=levels,
         thresholds_are="unknown" if text(stored.get("splitrule")) == "extratrees" else "midpoints",
-        origin=f"ranger (R), {kind.lower() or 'forest'}",
+        origin="ranger (R)",
         notes=notes,
         out_of_bag=() if means is None or sizes is None else (means,),
         draws=draws,
+        sources=(stored, forest),
     )
 
 

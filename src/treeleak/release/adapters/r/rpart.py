@@ -108,7 +108,7 @@ def _rpart(stored: StoredObject) -> Release:
         maybe_missing=frozenset(missing),
         levels=levels,
         thresholds_are="midpoints",
-        origin=f"rpart (R), {method or 'tree'}",
+        origin="rpart (R)",
         notes=notes,
     )
 

@@ -1,0 +1,73 @@
+"""What to change in models of R: the code that takes fields out, which predict() does not need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_WITHOUT = " Predictions stay the same (predict(m, new)). Then save again: saveRDS(m, file)."
+_ENVIRONMENT = (
+    ' A formula may carry an environment with rows: attr(m$terms, ".Environment") <- globalenv().'
+)
+_PER_ROW: Mapping[str, str] = {
+    "ranger": "m$predictions <- m$inbag.counts <- m$confusion.matrix <- NULL "
+    "(or train with keep.inbag = FALSE).",
+    "randomforest": "m$y <- m$predicted <- m$votes <- m$oob.times <- m$inbag <- m$proximity <- "
+    "m$localImportance <- m$err.rate <- m$mse <- m$rsq <- m$confusion <- NULL.",
+    "rpart": "m$where <- m$y <- m$x <- m$model <- NULL.",
+    "gbm": "m$fit <- m$data <- m$cv.fitted <- NULL (or train with keep.data = FALSE).",
+    "partykit": "m <- as.simpleparty(m); m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ].",
+    "party": "party keeps all rows in environments: train with partykit::ctree instead, and "
+    "release as.simpleparty(m), with m$data <- m$data[0, ].",
+}
+_COUNTS: Mapping[str, str] = {
+    "rpart": 'm$frame[, c("wt", "dev", "complexity")] <- 0; m$splits[, c("count", "improve", '
+    '"adj")] <- 0; m$cptable <- m$variable.importance <- NULL; of classes also '
+    'k <- seq_along(attr(m, "ylevels")); m$frame$yval2[, 1 + k] <- 0; '
+    'm$frame$yval2[, "nodeprob"] <- 0; and, if no value to predict from is missing, '
+    "m$frame$n <- 0.",
+    "gbm": "m$trees <- lapply(m$trees, function(t) { t[6:7] <- lapply(t[6:7], `*`, 0); t }).",
+    "randomforest": "m$importance[] <- 0.",
+    "ranger": "m$variable.importance <- NULL.",
+}
+_LARGER: Mapping[str, str] = {
+    "ranger": "min.node.size", "randomforest": "nodesize", "rpart": "minbucket",
+    "gbm": "n.minobsinnode", "partykit": "minbucket", "party": "minbucket",
+}  # fmt: skip
+_FEWER: Mapping[str, str] = {
+    "ranger": "max.depth, num.trees", "randomforest": "maxnodes, ntree", "rpart": "maxdepth",
+    "gbm": "interaction.depth, n.trees", "partykit": "maxdepth", "party": "maxdepth",
+}  # fmt: skip
+_DRAWS = (
+    "Do not keep the draws (keep.inbag = FALSE): with them, leaves and out-of-bag predictions are "
+    "about rows with known numbers. Delete them: m$inbag.counts <- m$inbag <- NULL."
+)
+
+
+def advice_for_r(key: str, origin: str) -> str | None:
+    """Give the text of an advice for a model of R; None where the usual one holds.
+
+    ``origin``: as the release says it, the library first.
+    """
+    library, _, rest = origin.partition(" ")
+    library = library.lower()
+    if not rest.startswith("(R)") or library not in _PER_ROW:
+        return None
+    if key == "per_row":
+        return f"Delete what has one entry per training row, in R: {_PER_ROW[library]}{_WITHOUT}"
+    if key == "rows":
+        table = f"Delete the training table, in R: {_PER_ROW[library]}"
+        return table + _ENVIRONMENT * (library != "party") + _WITHOUT
+    if key == "counts" and library in _COUNTS:
+        return f"Delete numbers that predictions do not need, in R: {_COUNTS[library]}{_WITHOUT}"
+    if key == "leaves":
+        return f"Grow larger leaves ({_LARGER[library]} = 10 or more)."
+    if key in ("fewer", "trees"):
+        return f"Grow fewer and shallower trees ({_FEWER[library]})."
+    if key == "seeds":
+        return _DRAWS
+    if key == "unknown":
+        return (
+            "Remove the parts that no rule knows, or find out what they hold: training rows may "
+            "be there."
+        )
+    return None
