@@ -65,7 +65,8 @@ _LIBRARIES = {
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
 _ORIGIN = re.compile(
-    r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?: \((?:format \w{1,8}|R)\))?(?:, (\w+))?", re.ASCII
+    r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?: \((?:format \w{1,8}|R)\))?(?:, (\w+))?",
+    re.ASCII,
 )
 
 _TEXT = """

@@ -71,7 +71,12 @@ def _gbm(stored: StoredObject) -> Release:
     n_draws = None if share is None or n_rows is None else int(share * n_rows)
     if roots != {float(n_draws or 0)} and not not_covered:
         not_covered = WEIGHTED
-    if any((e.values != np.round(e.values)).any() for t in trees for e in t.statistics if e.quantity == ROWS):
+    if any(
+        (e.values != np.round(e.values)).any()
+        for t in trees
+        for e in t.statistics
+        if e.quantity == ROWS
+    ):
         raise BadModel("nodes hold no whole numbers of rows")
     sampling: Sampling = AllRows()
     if drawn:
@@ -104,9 +109,7 @@ def _levels(stored: StoredObject, names: tuple[str, ...]) -> dict[str, tuple[str
     }
 
 
-def _tree(
-    stored: StoredObject, t: int, held: Any, kinds: Any, n_columns: int
-) -> tuple[Tree, bool]:
+def _tree(stored: StoredObject, t: int, held: Any, kinds: Any, n_columns: int) -> tuple[Tree, bool]:
     """Read a tree; also whether rows of it went to a third child."""
     where = f"tree {t}"
     vectors = items(held, where)

@@ -57,7 +57,7 @@ def leaf_sizes(
     if found is None:
         return None
     shares = means.values if whole_shares else None
-    settled = _settled(trees, leaf, found, draws, shares)
+    settled = _settled(leaf, found, draws, shares)
     if settled is None:
         return None
     sizes = [
@@ -123,7 +123,6 @@ def _matches(
 
 
 def _settled(
-    trees: Sequence[Tree],
     leaf: IntArray,
     found: list[IntArray],
     draws: IntArray,

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import static_message
 from treeleak.release.adapters.r.values import (
@@ -127,9 +126,7 @@ def _test(shape: _Shape, v: int, feature: int, split: Any, factor: bool) -> None
     shape.swap[v] = kid[0] == 2.0
 
 
-def _walked(
-    root: Any, kids_of: Callable[[Any], list[Any]]
-) -> tuple[list[Any], Any, Any]:
+def _walked(root: Any, kids_of: Callable[[Any], list[Any]]) -> tuple[list[Any], Any, Any]:
     """List nested nodes, parents first, each before what lies on its right; with children."""
     nodes: list[Any] = []
     children: list[list[int]] = []
@@ -152,9 +149,7 @@ def _walked(
     return nodes, left.copy(), right.copy()
 
 
-def _statistics(
-    tree: Tree, at: Any, response: Any
-) -> tuple[tuple[str, ...], list[NodeStatistic]]:
+def _statistics(tree: Tree, at: Any, response: Any) -> tuple[tuple[str, ...], list[NodeStatistic]]:
     """Count the rows of each class in each node, or take the mean of their targets."""
     totals = np.bincount(at, minlength=tree.n_nodes).astype(float)
     entries = [NodeStatistic(ROWS, summed(tree, totals))]
@@ -165,7 +160,7 @@ def _statistics(
         np.add.at(counts, (at, codes - 1), 1.0)
         return classes, [NodeStatistic(ROWS, summed(tree, counts)), *entries]
     if isinstance(array := plain(response), np.ndarray) and array.dtype.kind in "biuf":
-        sums: FloatArray = np.bincount(at, numbers(response, _RESPONSE, len(at)), tree.n_nodes)
+        sums = np.bincount(at, numbers(response, _RESPONSE, len(at)), tree.n_nodes).astype(float)
         mean = np.divide(sums, totals, out=np.zeros_like(sums), where=totals > 0)
         entries.append(NodeStatistic(MEAN, mean, tree.is_leaf))
     return (), entries

@@ -64,7 +64,7 @@ def _random_forest(stored: StoredObject) -> Release:
     names, levels = _columns(forest)
     sizes = whole_numbers(inside(forest, "ndbigtree"), "ndbigtree", (1, MOST_NODES))
     read = [_tree(forest, t, int(n), len(sizes), names, levels) for t, n in enumerate(sizes)]
-    trees, predicted = (list(part) for part in zip(*read, strict=True))
+    trees, _predicted = (list(part) for part in zip(*read, strict=True))
     labels = _labels(stored)
     n_rows = None if labels is None else len(labels)
     draws = _draws(stored, len(trees), n_rows)
@@ -80,18 +80,23 @@ def _random_forest(stored: StoredObject) -> Release:
     if classed:
         noise, notes = LabelNoise("majority"), (NAMED,)
         not_covered = UNSUPERVISED if kind == "unsupervised" else None
-        entries = [NodeStatistic(LABELS, v, tree.is_leaf) for tree, v in zip(trees, values, strict=True)]
+        entries = [
+            NodeStatistic(LABELS, v, tree.is_leaf) for tree, v in zip(trees, values, strict=True)
+        ]
         trees = [t.with_statistics(Statistics((e,))) for t, e in zip(trees, entries, strict=True)]
     else:
         if means is not None and draws is not None:
             of_leaves = leaf_sizes(trees, means, draws, whole_shares=False)
-        entries = [NodeStatistic(MEAN, v[:, 0], t.is_leaf) for t, v in zip(trees, values, strict=True)]
+        entries = [
+            NodeStatistic(MEAN, v[:, 0], t.is_leaf) for t, v in zip(trees, values, strict=True)
+        ]
         trees = [t.with_statistics(Statistics((e,))) for t, e in zip(trees, entries, strict=True)]
         if of_leaves is None:
             not_covered = NO_SIZES
         else:
             trees = [
-                t.with_counts(DRAWS, totals=summed(t, n)) for t, n in zip(trees, of_leaves, strict=True)
+                t.with_counts(DRAWS, totals=summed(t, n))
+                for t, n in zip(trees, of_leaves, strict=True)
             ]
     return Release(
         trees=tuple(trees),

@@ -22,10 +22,8 @@ from treeleak.release.adapters.r.leaf_sizes import leaf_sizes
 from treeleak.release.adapters.r.values import (
     LARGEST,
     call_names,
-    inside,
     items,
     names_along,
-    number,
     numbers,
     plain,
     recoded,
@@ -70,7 +68,9 @@ NO_SIZES = static_message(
     "not follow from the rest",
     "r_leaves_without_sizes",
 )
-NO_FOREST = "this ranger object holds no trees (write.forest = FALSE): nothing to audit but the rest"
+NO_FOREST = (
+    "this ranger object holds no trees (write.forest = FALSE): nothing to audit but the rest"
+)
 OTHER_KIND = static_message(
     "a survival forest of ranger: its leaves hold hazards, which treeleak does not read",
     "r_ranger_survival",

@@ -95,16 +95,14 @@ def _rpart(stored: StoredObject) -> Release:
     else:
         notes = (NO_COUNTS_BY_CLASS,)
     tree, kept = _cut(tree, lacking)
-    held = tuple(
-        NodeStatistic(entry.quantity, entry.values[kept]) for entry in entries
-    )
+    held = tuple(NodeStatistic(entry.quantity, entry.values[kept]) for entry in entries)
     return Release(
         trees=(tree.with_statistics(Statistics(held)),),
         feature_names=names,
         classes=classes,
         sampling=AllRows(),
         n_rows=int(n[0]) or None,
-        left_out=SURROGATES(nodes=int(len(lacking))) if len(lacking) else None,
+        left_out=SURROGATES(nodes=len(lacking)) if len(lacking) else None,
         maybe_missing=frozenset(missing),
         levels=levels,
         thresholds_are="midpoints",
@@ -178,8 +176,8 @@ def _tree(
         count, n_categories, index = splits[line, 0], splits[line, 1], splits[line, 3]
         line += 1 + n_compete + n_surrogate
         lacking[v] = count < n[v]
-        children = [place.get(2 * number[v]), place.get(2 * number[v] + 1)]
-        if None in children or variables[v] not in names:
+        children = [place.get(2 * number[v], LEAF), place.get(2 * number[v] + 1, LEAF)]
+        if LEAF in children or variables[v] not in names:
             raise BadModel(f"node {number[v]}: without its children, or its column")
         feature[v] = names.index(variables[v])
         if abs(n_categories) == 1:

@@ -206,4 +206,4 @@ def recoded(
 ) -> FloatArray:
     """Count the codes of factors from 0, where R does from 1."""
     coded = np.array([name in levels for name in names], dtype=bool)
-    return threshold - coded[np.maximum(feature, 0)]
+    return np.asarray(threshold - coded[np.maximum(feature, 0)])
