@@ -11,6 +11,7 @@ import treeleak
 from treeleak import audit
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
+from treeleak.release.adapters.r import leaf_sizes
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.statistics import MEAN, VALUE, VARIANCE
 from treeleak.release.tree import Tree
@@ -165,6 +166,7 @@ def test_all_rows_of_a_ranger_that_kept_its_draws_come_back_in_order():
 
 
 @pytest.mark.parametrize("name", ["randomforest_flags", "rpart_regression", "gbm_gaussian"])
+@pytest.mark.slow
 def test_an_audit_names_library_and_parts_in_order(name):
     rows, label = truth(name, "rows"), label_of(name)
     found = audit(MODELS / f"{name}.rds", rows.drop(columns=label), rows[label], time_limit=20)
@@ -187,8 +189,9 @@ def test_what_holds_no_trees_says_so():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_damaged_trees_are_refused_or_read(name):
+def test_damaged_trees_are_refused_or_read(name, monkeypatch):
     """Whatever stands in place of a vector of a tree, nothing else than our own errors comes."""
+    monkeypatch.setattr(leaf_sizes, "MOST_POINTS", 2**8)
     model, rng = stored(name), np.random.default_rng(0)
 
     def damaged(value, deep=0):

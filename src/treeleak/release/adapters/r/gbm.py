@@ -93,6 +93,8 @@ def _gbm(stored: StoredObject) -> Release:
         sampling=sampling,
         n_rows=n_rows,
         not_covered=not_covered,
+        # Rows may lack values of columns that no tree tests, too.
+        maybe_missing=frozenset(names) if any(three for _, three in read) else frozenset(),
         levels=levels,
         thresholds_are="midpoints",
         origin="gbm (R)",

@@ -181,8 +181,6 @@ def _release(
         sampling=AllRows(),
         n_rows=int(next(e.values[0] for e in entries if not e.per_class)),
         levels={c: t for c, t in levels.items() if c in names},
-        # A cut is a value of a training row.
-        thresholds_are="values",
         origin=origin,
     )
 
