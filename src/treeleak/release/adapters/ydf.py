@@ -182,7 +182,7 @@ def _model(stored: StoredObject) -> Release:
     if header.get("weights") is not None:
         release = replace(release, not_covered=release.not_covered or WEIGHTED)
     kind = str(header.get("name", "")).replace("_", " ").lower()
-    return replace(release, origin=f"YDF, {kind:.40}")
+    return replace(release, origin=f"YDF, {kind:.40}", sources=tuple(stored.get("trees")))
 
 
 # ---------------------------------------------------------------------------------- trees
