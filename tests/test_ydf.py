@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 
 import treeleak
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import context_of
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import read_model, to_release
@@ -175,6 +176,12 @@ def test_a_forest_gives_its_rows_back():
     found = treeleak.reconstruct(MODELS / "forest", time_limit=20)
     assert found.misfit == 0
     assert len(found.X) == len(rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_tree_is_taken_for_another_model(name):
+    content = read_model(MODELS / name)
+    assert other_models(content, to_release(content)) == ()
 
 
 @pytest.mark.parametrize("name", NAMES)

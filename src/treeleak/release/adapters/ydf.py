@@ -137,6 +137,12 @@ class _Column:
 
 
 @adapter("ydf", "Model")
+def _quiet(stored: StoredObject) -> Release:
+    # Numbers that are not finite are refused, or left out, where they come to stand.
+    with np.errstate(all="ignore"):
+        return _model(stored)
+
+
 def _model(stored: StoredObject) -> Release:
     header, spec = stored.get("header"), stored.get("data_spec")
     columns = [_Column(column) for column in spec.get("columns", ())]
@@ -176,7 +182,7 @@ def _model(stored: StoredObject) -> Release:
     if header.get("weights") is not None:
         release = replace(release, not_covered=release.not_covered or WEIGHTED)
     kind = str(header.get("name", "")).replace("_", " ").lower()
-    return replace(release, origin=f"YDF, {kind:.40}")
+    return replace(release, origin=f"YDF, {kind:.40}", sources=tuple(stored.get("trees")))
 
 
 # ---------------------------------------------------------------------------------- trees
