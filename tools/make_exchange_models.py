@@ -1,6 +1,6 @@
-"""Make the small ONNX and PMML models of the tests, with what scikit-learn says of them.
+"""Make the small ONNX models of the tests, with what scikit-learn says of them.
 
-Needs skl2onnx and nyoka; run it from the root of a checkout. Tests read what is kept.
+Needs skl2onnx; run it from the root of a checkout. Tests read what is kept.
 """
 
 from __future__ import annotations
