@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.release.tree import LEAF, CategorySets, Tree
 
 MAX_TOLD = 2_000_000
