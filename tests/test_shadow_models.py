@@ -38,7 +38,14 @@ from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
 from treeleak.metrics.membership import Bounded, auc
-from treeleak.metrics.shadow_models import ShadowScore, at_full_size, halves, scored
+from treeleak.metrics.shadow_models import (
+    ShadowScore,
+    at_full_size,
+    direct,
+    halves,
+    left_out_of,
+    scored,
+)
 from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.registry import ModelFile
 
@@ -83,6 +90,21 @@ def test_members_who_score_higher_are_told_however_hard_each_is():
     found = scored(hard + 3 * inside + 0.3 * rng.normal(size=(8, 400)), inside)
     assert found.auc.interval.low > 0.99
     assert found.caught.value > 0.9
+
+
+def test_people_outside_are_no_more_certain_than_members():
+    """Skewed scores that tell nothing tell nothing, though fewer models left out each member."""
+    rng = np.random.default_rng(0)
+    pairs, n = 4, 400
+    above = []
+    for _ in range(40):
+        scores = -(rng.exponential(size=(2 * pairs, 2 * n)) ** 3)
+        _, inside = halves(np.zeros(n), n // 2, pairs, rng)
+        members = np.where(inside, 0.0, scores[:, :n]).sum(axis=0) / pairs
+        difficulty = np.concatenate([members, left_out_of(scores[:, n:], rng)])
+        target = -(rng.exponential(size=2 * n) ** 3) - difficulty
+        above.append(direct(target[:n], target[n:], 2 * pairs).auc.value)
+    assert abs(np.mean(above) - 0.5) < 4 * np.std(above) / np.sqrt(len(above))
 
 
 def test_the_area_is_the_share_of_pairs():

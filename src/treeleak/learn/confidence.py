@@ -1,8 +1,8 @@
 """How sure a model is of the labels of rows: the score of membership attacks on predictions.
 
-Higher for rows that the model was trained on. Of a class it is the logit of its probability (LiRA,
-eq. 2), of a model without probabilities whether it is right, and of a regression how little it is
-off, with a minus sign.
+Higher for rows that the model was trained on. Of a class it is arcsin √p of its probability p, of a
+model without probabilities whether it is right, and of a regression how little it is off, with a
+minus sign.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
@@ -66,7 +66,7 @@ def of_trees(release: Release, X: Any, y: NDArray[Any]) -> FloatArray:
         return _how_near(total[:, 0], y)
     at = release.class_numbers(y.tolist())
     if total.shape[1] == 1:
-        return np.asarray(np.where(at == 1, total[:, 0], -total[:, 0]))
+        return confidence_of(expit(np.where(at == 1, total[:, 0], -total[:, 0])))
     return _of_classes(np.exp(log_softmax(total, axis=1)), at)
 
 

@@ -23,8 +23,6 @@ from treeleak.metrics.membership import Bounded, auc, share_below, to_pass
 
 FALSE_POSITIVES = 0.01
 """Share of the people left out who are taken for members, at which members are counted."""
-_CERTAIN = 1e-6
-"""Probabilities nearer than this to 0 or 1 are taken for this far away: logits stay finite."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,32 @@ def halves(
 
 
 def confidence_of(probabilities: FloatArray) -> FloatArray:
-    """Logit of the probability that a model gives to the true class (LiRA, eq. 2)."""
-    p = np.clip(probabilities, _CERTAIN, 1 - _CERTAIN)
-    return np.asarray(np.log(p / (1 - p)))
+    """Scale the probability that a model gives to the true class: arcsin √p.
+
+    For the share of trees that vote for a class, noise has the same variance everywhere on this
+    scale (Anscombe 1948). The logit (LiRA, eq. 2) has no bound, so a share of 0 or 1 would have to
+    be cut off somewhere; where decides more than what is measured.
+    """
+    return np.asarray(np.arcsin(np.sqrt(np.clip(probabilities, 0.0, 1.0))))
+
+
+def left_out_of(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Mean score of people who are in no model's rows, from as many models as for a member.
+
+    One model of each pair, by chance: the mean of more models would be nearer to its expectation,
+    and so tell these people from members who are not disclosed.
+
+    Parameters
+    ----------
+    scores : array, shape (2 * pairs, n_people)
+    rng : Generator
+
+    Returns
+    -------
+    array, shape (n_people,)
+    """
+    first = rng.random((len(scores) // 2, scores.shape[1])) < 0.5
+    return np.asarray(np.where(first, scores[::2], scores[1::2]).mean(axis=0))
 
 
 def scored(scores: FloatArray, inside: BoolArray, level: float = LEVEL) -> ShadowScore:

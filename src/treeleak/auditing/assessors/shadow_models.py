@@ -30,6 +30,7 @@ from treeleak.metrics.shadow_models import (
     at_full_size,
     direct,
     halves,
+    left_out_of,
     scored,
 )
 from treeleak.verification.columns import in_model_columns
@@ -239,17 +240,23 @@ def _of_sizes(
         # Two pairs or more say something; the last one may be cut in two.
         done = len(scores) // 2 * 2
         if done >= 4:
-            found = _with(found, np.array(scores[:done]), people, inside[:done])
+            found = _with(found, np.array(scores[:done]), people, inside[:done], rng)
         if late:
             break
     return found
 
 
-def _with(found: _Trained, scores: FloatArray, people: IntArray, inside: BoolArray) -> _Trained:
+def _with(
+    found: _Trained,
+    scores: FloatArray,
+    people: IntArray,
+    inside: BoolArray,
+    rng: np.random.Generator,
+) -> _Trained:
     """Add what models of one more size tell."""
     members, others = scores[:, : len(people)], scores[:, len(people) :]
     left_out = np.where(inside, 0.0, members).sum(axis=0) / (~inside).sum(axis=0)
-    difficulty = np.concatenate([left_out, others.mean(axis=0)])
+    difficulty = np.concatenate([left_out, left_out_of(others, rng)])
     return _Trained((*found.sizes, scored(members, inside)), people, difficulty, len(scores))
 
 
