@@ -58,6 +58,7 @@ HIDDEN = "…"
 _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
     "diffprivlib": "diffprivlib", "WEKA": "WEKA", "imblearn": "imbalanced-learn",
+    "interpret": "interpret",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
