@@ -101,22 +101,19 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     plain = [split for split, on in zip(splits, asked, strict=True) if not on]
     questions = [_question(split, columns, where) for split in plain]
     n_leaves = 1 << len(splits)
-    values: FloatArray | None = numbers(raw, "leaf_values", None, where)
-    if values.size != n_leaves * outputs:
-        raise BadModel(f"{where}: {values.size} values for {n_leaves} leaves")
+    held = numbers(raw, "leaf_values", None, where)
+    if held.size != n_leaves * outputs:
+        raise BadModel(f"{where}: {held.size} values for {n_leaves} leaves")
     weights = None
     if raw.get("leaf_weights"):
         weights = numbers(raw, "leaf_weights", None, where)
         if len(weights) != n_leaves:
             raise BadModel(f"{where}: {len(weights)} leaf_weights for {n_leaves} leaves")
-    if any(asked):
-        values = None
-        if weights is not None:
-            # The answer to the first question is the lowest bit of a leaf's number.
-            along = tuple(k for k, on in enumerate(reversed(asked)) if on)
-            weights = weights.reshape((2,) * len(splits)).sum(axis=along).reshape(-1)
-    else:
-        values = values.reshape(n_leaves, outputs)
+    values = None if any(asked) else held.reshape(n_leaves, outputs)
+    if any(asked) and weights is not None:
+        # The answer to the first question is the lowest bit of a leaf's number.
+        along = tuple(k for k, on in enumerate(reversed(asked)) if on)
+        weights = weights.reshape((2,) * len(splits)).sum(axis=along).reshape(-1)
     level = np.repeat(np.arange(len(questions) + 1), 1 << np.arange(len(questions) + 1))
     first = (1 << level) - 1
     place = np.arange(len(level)) - first
@@ -180,9 +177,9 @@ def _on_statistics(split: Any) -> bool:
 
 def _weight_below(node: Mapping[str, Any], where: str) -> float | None:
     """Add up what the leaves below a node count; None where one counts nothing."""
-    total, waiting = 0.0, [node]
+    total, waiting = 0.0, list[Any]([node])
     while waiting:
-        below: Any = waiting.pop()
+        below = waiting.pop()
         if not isinstance(below, Mapping):
             raise BadModel(f"{where}: no object below a node")
         if "split" in below:
