@@ -174,8 +174,10 @@ def test_targets_have_means_and_variances():
 def test_a_forest_gives_its_rows_back():
     rows = frame(TRUTH["rows"])
     found = treeleak.reconstruct(MODELS / "forest", time_limit=20)
-    assert found.misfit == 0
+    assert found.ordered
     assert len(found.X) == len(rows)
+    age = rows["age"].to_numpy(float)
+    assert np.mean((age >= found.lower["age"]) & (age <= found.upper["age"])) > 0.6
 
 
 @pytest.mark.parametrize("name", NAMES)
