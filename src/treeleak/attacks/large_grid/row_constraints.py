@@ -152,8 +152,12 @@ class RowConstraints:
         """
         geometry, n_classes = self.geometry, self.equation.shape[1]
         apart = n_classes == 1 or (self.whole < 0).all()
+        trees = geometry.release.trees
+        pairs = sum(len(np.unique(tree.feature[~tree.is_leaf])) for tree in trees)
+        if not (self.exchangeable and apart) or pairs > geometry.release.n_features:
+            return None
         tested = self._tested
-        if not (self.exchangeable and apart and (tested.sum(axis=0) <= 1).all()):
+        if (tested.sum(axis=0) > 1).any():
             return None
         count, box = self.target[self.equation].T, leaf_boxes(geometry)
         rng, out = np.random.default_rng(seed), []
