@@ -30,8 +30,8 @@ def test_the_list_names_formats_extras_steps_and_models():
     assert "RandomForestClassifier" in said
 
 
-def test_a_reader_that_says_nothing_is_listed_by_its_name(monkeypatch):
-    monkeypatch.setattr(registry, "_FORMATS", [*registry._FORMATS])
+def test_a_reader_that_says_nothing_is_listed_by_its_name(instead):
+    instead("_FORMATS", [*registry._FORMATS], registry)
     registry.reader("new kind", lambda _: False)(lambda *_: None)
     assert "new kind" in run("formats").stdout
 

@@ -189,9 +189,9 @@ def test_what_holds_no_trees_says_so():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_damaged_trees_are_refused_or_read(name, monkeypatch):
+def test_damaged_trees_are_refused_or_read(name, instead):
     """Whatever stands in place of a vector of a tree, nothing else than our own errors comes."""
-    monkeypatch.setattr(leaf_sizes, "MOST_POINTS", 2**8)
+    instead("MOST_POINTS", 2**8, leaf_sizes)
     model, rng = stored(name), np.random.default_rng(0)
 
     def damaged(value, deep=0):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from treeleak.core.errors import BadModel, TreeleakError
+from treeleak.release.readers import packed
 from treeleak.release.readers.r_serialized import read_r_value
 from treeleak.release.readers.r_values import names_of, value_of
 from treeleak.release.registry import read_model
@@ -245,8 +246,8 @@ def test_short_forms_are_bounded():
             read_r_value(header() + sequence(n, step))
 
 
-def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("treeleak.release.readers.packed.MOST_R_BYTES", 1 << 20)
+def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path, instead):
+    instead("MOST_R_BYTES", 1 << 20, packed)
     data = header() + ints(24, 1 << 22) + b"\0" * (1 << 22)
     for pack in (gzip.compress, bz2.compress, lzma.compress, bytes):
         with pytest.raises(BadModel, match="more than"):
