@@ -51,44 +51,29 @@ def leaf_sizes(
     if (draws > 0).all(axis=0).any() or np.isnan(means.mean).any():
         return None
     leaf = _leaves_of_points(trees)
-    if leaf is None:
-        return None
-    found = _matches(trees, leaf, means, draws)
-    if found is None:
-        return None
-    shares = means.values if whole_shares else None
-    settled = _settled(leaf, found, draws, shares)
-    if settled is None:
+    found = None if leaf is None else _matches(trees, leaf, means, draws)
+    settled = None if leaf is None or found is None else _settled(leaf, found, draws)
+    if leaf is None or settled is None:
         return None
     sizes = [
         np.bincount(at, b, tree.n_nodes).astype(float)
         for tree, at, b in zip(trees, leaf[settled].T, draws, strict=True)
     ]
     empty = any((n[tree.leaves] == 0).any() for tree, n in zip(trees, sizes, strict=True))
-    broken = shares is not None and any(
-        (np.abs(n[:, None] * s - np.round(n[:, None] * s)) > _WHOLE).any()
-        for n, s in zip(sizes, shares, strict=True)
-    )
+    counts = [n[:, None] * v for n, v in zip(sizes, means.values, strict=True)]
+    broken = whole_shares and any((np.abs(c - np.round(c)) > _WHOLE).any() for c in counts)
     return None if empty or broken else sizes
 
 
 def _leaves_of_points(trees: Sequence[Tree]) -> IntArray | None:
     """Find the node where each point of the grid ends in each tree; equal points once."""
-    n_columns = 1 + max(int(tree.feature.max()) for tree in trees)
-    cuts: list[list[float]] = [[] for _ in range(n_columns)]
-    codes = [0] * n_columns
+    ends: list[set[float]] = [set() for _ in range(1 + max(tree.feature.max() for tree in trees))]
     for tree in trees:
         sets = {} if tree.categories is None else tree.categories.by_node
         for v in np.flatnonzero(~tree.is_leaf).tolist():
-            column = int(tree.feature[v])
-            if v in sets:
-                codes[column] = max(codes[column], int(sets[v].max()) + 2)
-            else:
-                cuts[column].append(float(tree.threshold[v]))
-    values = []
-    for of_column, n_codes in zip(cuts, codes, strict=True):
-        ends = sorted({*of_column, *map(float, range(min(n_codes, 100)))})
-        values.append(np.array([*ends, (ends[-1] if ends else 0.0) + 1.0]))
+            codes = range(min(int(sets[v].max()) + 2, 100)) if v in sets else ()
+            ends[tree.feature[v]] |= {*map(float, codes)} if v in sets else {tree.threshold[v]}
+    values = [np.array([*sorted(of), max(of, default=0.0) + 1.0]) for of in ends]
     n_points = prod(map(len, values))
     if n_points > MOST_POINTS or n_points * len(trees) > MOST_LEAVES:
         return None
@@ -122,56 +107,10 @@ def _matches(
     return np.split(points[order], ends)
 
 
-def _settled(
-    leaf: IntArray,
-    found: list[IntArray],
-    draws: IntArray,
-    shares: tuple[FloatArray, ...] | None,
-) -> IntArray | None:
+def _settled(leaf: IntArray, found: list[IntArray], draws: IntArray) -> IntArray | None:
     """Choose a point for each row; None unless one alone fits."""
-    if not all(map(len, found)):
-        return None
-    open_ = [k for k, points in enumerate(found) if len(points) > 1]
-    while open_:
-        left = []
-        for k in open_:
-            # What differs only where the row was not drawn is the same to all counts.
-            drew = draws[:, k] > 0
-            _, first = np.unique(leaf[found[k]][:, drew], axis=0, return_index=True)
-            found[k] = found[k][np.sort(first)]
-            if len(found[k]) > 1 and shares is not None:
-                others = [i for i in open_ if i != k and len(found[i]) > 1]
-                found[k] = _whole(leaf, found, k, others, draws, shares)
-            if not len(found[k]):
-                return None
-            if len(found[k]) > 1:
-                left.append(k)
-        if len(left) == len(open_):
+    for points, drawn in zip(found, draws.T, strict=True):
+        # What differs only where the row was not drawn is the same to all counts.
+        if len(np.unique(leaf[points][:, drawn > 0], axis=0)) != 1:
             return None
-        open_ = left
     return np.array([points[0] for points in found])
-
-
-def _whole(
-    leaf: IntArray,
-    found: list[IntArray],
-    k: int,
-    others: list[int],
-    draws: IntArray,
-    shares: tuple[FloatArray, ...],
-) -> IntArray:
-    """Keep the points of a row with which its leaves hold whole numbers of each class."""
-    open_ = {k, *others}
-    rows = np.array([i for i in range(draws.shape[1]) if i not in open_], dtype=np.int64)
-    points = np.array([found[i][0] for i in rows], dtype=np.int64)
-    keep = np.ones(len(found[k]), dtype=bool)
-    for t in np.flatnonzero(draws[:, k]):
-        may = {int(v) for i in others if draws[t, i] for v in leaf[found[i], t]}
-        for j, point in enumerate(found[k]):
-            v = int(leaf[point, t])
-            if v in may:
-                continue
-            n = draws[t, rows[leaf[points, t] == v]].sum() + draws[t, k]
-            counts = n * shares[t][v]
-            keep[j] &= bool((np.abs(counts - np.round(counts)) <= _WHOLE).all())
-    return found[k][keep]
