@@ -30,14 +30,13 @@ from treeleak.auditing.inventory.vectors_of_r import (
     Columns,
     columns_of,
     is_about,
-    is_compact,
     is_curve,
     is_grid,
     lines_of,
     texts_of,
     vector_of,
 )
-from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.adapters.r.values import whole
 from treeleak.release.stored import Opaque, StoredObject, objects_in
 
 FEWEST, SURE = 5, 20
@@ -48,6 +47,7 @@ _MOST_NAMES = 10_000
 _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
 _NAMES = f"{rules_of_r.NAME_NAMES} {rules_of_r.COLUMN_NAMES}"
+_CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, Opaque)
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
 
@@ -69,10 +69,11 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
         if stored.type == "R.data.frame":
             # Its columns may be called anything.
             continue
-        for holder in (stored.state, *filter(_is_mapping, stored.state.values())):
+        inner = (value for value in stored.state.values() if isinstance(value, Mapping))
+        for holder in (stored.state, *inner):
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
-                    stated[_whole(value)] += 1
+                    stated[whole(value) or 0] += 1
                 elif fits(rules_of_r.ENTRY_NAMES, str(name)) or (
                     fits(rules_of_r.TABLE_NAMES, str(name)) and columns_of(value) is not None
                 ):
@@ -83,19 +84,6 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
     likely = likely or [(times, n) for n, times in counted.items() if n >= SURE]
     n_rows = context.n_rows or (max(likely)[1] if likely else None)
     return replace(context, n_rows=n_rows, columns=frozenset(columns))
-
-
-def _whole(value: Any) -> int:
-    """Read a single whole number; 0 where there is none."""
-    array = vector_of(value)
-    if not isinstance(array, np.ndarray) or array.size != 1 or array.dtype.kind not in "if":
-        return 0
-    number = float(array.ravel()[0])
-    return int(number) if 0 <= number <= MOST_ROWS else 0
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> Rule | None:
@@ -120,43 +108,35 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
         if is_plain_code(value):
             return rules_of_r.CODE
         return rules_of_r.UNKNOWN_CODE if n_constants(value) > MOST_CONSTANTS else None
-    if array is None:
-        if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
-            array = np.array([*value, None], dtype=object)[:-1]
-        elif _is_container(value):
-            return None
-        else:
-            return rules_of_r.SETTINGS if forms.is_scalar(value) else rules_of_r.UNKNOWN
-    if isinstance(array, bytes):
-        return rules_of_r.SETTINGS if len(array) <= forms.SHORT else rules_of_r.UNKNOWN
-    return _of_entries(array, owner, name, n)
+    if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
+        array = np.array([*value, None], dtype=object)[:-1]
+    if isinstance(array, np.ndarray):
+        return _of_entries(array, owner, name, n)
+    if array is None and isinstance(value, _CONTAINERS):
+        return None
+    short = forms.is_scalar(value) if array is None else len(array) <= forms.SHORT
+    return rules_of_r.SETTINGS if short else rules_of_r.UNKNOWN
 
 
 def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | None) -> Rule:
     """Judge a vector, or what each name stands for."""
     texts = [v for v in array.ravel().tolist() if v is not None] if array.dtype == object else []
     names = fits(_NAMES, name) and (bool(texts) or not array.size)
-    if n is not None and len(array) == n >= FEWEST and not (names and is_compact(array)):
-        return rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
-    named = n is not None and n >= FEWEST and fits(rules_of_r.TABLE_NAMES, name)
-    # A matrix without its dimensions.
-    if named and n is not None and array.size >= 2 * n and array.size % n == 0:
-        return rules_of_r.ROWS
+    if n is not None and n >= FEWEST:
+        # Names of lines that are none, or numbers.
+        if len(array) == n and not (names and all(str(v).isdigit() for v in texts)):
+            return (
+                rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
+            )
+        # A matrix without its dimensions.
+        if fits(rules_of_r.TABLE_NAMES, name) and array.size >= 2 * n and array.size % n == 0:
+            return rules_of_r.ROWS
     if name == "levels" and n is not None and 2 * len(texts) > n:
         return rules_of_r.VALUES
     if names and array.size <= _MOST_NAMES and all(len(str(v)) <= forms.MAX_NAME for v in texts):
         return rules_of_r.NAMES
-    small = forms.short(array, owner) or (
-        len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
-    )
-    return rules_of_r.SETTINGS if small else rules_of_r.UNKNOWN
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, (StoredObject, Mapping, list, tuple, set, frozenset, Opaque))
-
-
-# ------------------------------------------------------------------------------------- tables
+    same = len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
+    return rules_of_r.SETTINGS if same or forms.short(array, owner) else rules_of_r.UNKNOWN
 
 
 def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
@@ -206,11 +186,9 @@ def rest_of(value: Any) -> list[tuple[str, Any]]:
 
 def inside_r(value: Any) -> Iterator[tuple[str | None, Any]]:
     """List the parts of a container of R by their names, or None where they have none."""
-    if isinstance(value, StoredObject):
-        yield from value.state.items()
-    elif isinstance(value, Mapping):
-        yield from ((str(k), v) for k, v in value.items())
-    elif isinstance(value, Opaque):
-        yield None, value.content
-    else:
-        yield from ((None, v) for v in value)
+    if isinstance(value, Opaque):
+        value = [value.content]
+    members = value.state if isinstance(value, StoredObject) else value
+    if isinstance(members, Mapping):
+        return ((str(k), v) for k, v in members.items())
+    return ((None, v) for v in members)
