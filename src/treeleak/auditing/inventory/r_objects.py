@@ -17,25 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory import code_of_r as code
 from treeleak.auditing.inventory import forms, rules_of_r
-from treeleak.auditing.inventory.code_of_r import (
-    MOST_CONSTANTS,
-    is_code,
-    is_plain_code,
-    n_constants,
-)
+from treeleak.auditing.inventory import vectors_of_r as vectors
 from treeleak.auditing.inventory.conditions import Context, Rule, fits
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.vectors_of_r import (
-    Columns,
-    columns_of,
-    is_about,
-    is_curve,
-    is_grid,
-    lines_of,
-    texts_of,
-    vector_of,
-)
 from treeleak.release.adapters.r.values import whole
 from treeleak.release.stored import Opaque, StoredObject, objects_in
 
@@ -74,12 +60,12 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
                     stated[whole(value) or 0] += 1
-                elif fits(rules_of_r.ENTRY_NAMES, str(name)) or (
-                    fits(rules_of_r.TABLE_NAMES, str(name)) and columns_of(value) is not None
-                ):
-                    counted[lines_of(value)] += 1
+                elif fits(rules_of_r.ENTRY_NAMES, str(name)):
+                    counted[vectors.lines_of(value)] += 1
+                elif fits(rules_of_r.TABLE_NAMES, str(name)):
+                    counted[vectors.lines_of(value) if vectors.columns_of(value) else 0] += 1
                 elif fits(rules_of_r.COLUMN_NAMES, str(name)):
-                    columns |= texts_of(value)
+                    columns |= vectors.texts_of(value)
     likely = [(times, n) for n, times in stated.items() if n >= FEWEST]
     likely = likely or [(times, n) for n, times in counted.items() if n >= SURE]
     n_rows = context.n_rows or (max(likely)[1] if likely else None)
@@ -90,24 +76,24 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     """Find the rule that knows a value in an object of R; None if it must be taken apart."""
     if value is None or (isinstance(value, Opaque) and value.content is None):
         return rules_of_r.SETTINGS
-    array = vector_of(value)
+    array = vectors.vector_of(value)
     if isinstance(array, np.ndarray) and hides_bits(array):
         return rules_of_r.UNKNOWN
     n = context.n_rows
-    lines = lines_of(value)
+    lines = vectors.lines_of(value)
     for rule in rules_of_r.OF_CLASSES:
         known = rule.names_it(owner.name, name) and rule.form(value, owner)
         # What has a line for each row is looked at again, whatever it is called.
         plain = rule.mark == "leaks" or lines != n or lines == 1
         if known and plain and rule.when(value, context):
             return rule
-    table = columns_of(value, _known_fields(value.name if is_r(value) else owner.name))
+    table = vectors.columns_of(value, _known_fields(value.name if is_r(value) else owner.name))
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
-    if is_code(value):
-        if is_plain_code(value):
+    if code.is_code(value):
+        if code.is_plain_code(value):
             return rules_of_r.CODE
-        return rules_of_r.UNKNOWN_CODE if n_constants(value) > MOST_CONSTANTS else None
+        return rules_of_r.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
     if isinstance(array, np.ndarray):
@@ -139,22 +125,22 @@ def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | No
     return rules_of_r.SETTINGS if same or forms.short(array, owner) else rules_of_r.UNKNOWN
 
 
-def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
+def _of_table(table: vectors.Columns, name: str, context: Context) -> Rule | None:
     """Tell lines that are rows from those that are columns, trees or settings; None if too few."""
     n, d = context.n_rows, len(table.columns)
     named = fits(rules_of_r.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
         return rules_of_r.ROWS if d >= _LEAST_WIDE[table.kind] else None
-    if is_about(table, context.columns):
+    if vectors.is_about(table, context.columns):
         return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
     known = set() if context.release is None else set(context.release.feature_names)
     if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
         return rules_of_r.ROWS
     if table.lines < FEWEST or d < _LEAST_WIDE[table.kind]:
         return None
-    if is_grid(table):
+    if vectors.is_grid(table):
         return rules_of_r.SETTINGS
-    if table.lines < (FEWEST if named else SURE) or (is_curve(table) and not named):
+    if table.lines < (FEWEST if named else SURE) or (vectors.is_curve(table) and not named):
         return rules_of_r.UNKNOWN if table.kind == "frame" else None
     # A matrix as wide as it is long is one of columns by columns, more likely than not.
     return None if table.kind == "matrix" and table.lines <= d and not named else rules_of_r.ROWS
@@ -174,14 +160,14 @@ def rest_of(value: Any) -> list[tuple[str, Any]]:
     if not isinstance(value, (StoredObject, Mapping)):
         return []
     members = value.state if isinstance(value, StoredObject) else value
-    if isinstance(value, StoredObject) and vector_of(value) is not None:
+    if isinstance(value, StoredObject) and vectors.vector_of(value) is not None:
         return [(k, v) for k, v in members.items() if k not in ("value", "codes")]
     if isinstance(value, StoredObject) and value.type == "R.environment":
         inner = rest_of(members["values"]) if isinstance(members.get("values"), Mapping) else []
         return inner + [(k, v) for k, v in members.items() if k != "values"]
-    if (table := columns_of(value)) is None:
+    if (table := vectors.columns_of(value)) is None:
         return list(members.items())
-    return [(str(k), v) for k, v in members.items() if lines_of(v) != table.lines]
+    return [(str(k), v) for k, v in members.items() if vectors.lines_of(v) != table.lines]
 
 
 def inside_r(value: Any) -> Iterator[tuple[str | None, Any]]:

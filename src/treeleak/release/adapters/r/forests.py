@@ -23,7 +23,7 @@ from treeleak.release.statistics import DRAWS, LABELS, MEAN, VALUE, NodeStatisti
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-CLASSES, SHARES, TARGETS = "Classification", "Probability estimation", "Regression"
+KINDS = CLASSES, SHARES, TARGETS = "Classification", "Probability estimation", "Regression"
 _LARGEST = 1e100
 FROM_OUT_OF_BAG = static_message(
     "The file holds class shares or mean targets of leaves, without sizes. How many draws each "
@@ -52,19 +52,10 @@ def forest_of(
 ) -> Release:
     """Put a forest together.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        Without statistics.
-    values : list of array, shape (n_nodes, n_outputs)
-        What each tree predicts: 1 for a class, shares of classes, or a mean.
-    kind : str
-        Of what: CLASSES, SHARES, or TARGETS.
-    predicted : object
-        What the file holds of the means of that over the trees that did not draw a row.
-    draws : int array, shape (n_trees, n_rows), or None
-    **more
-        Whatever else a release says.
+    ``trees``: without statistics. ``values``, shape (n_nodes, n_outputs): what each tree predicts,
+    by ``kind``: 1 for a class, shares of classes, or a mean. ``predicted``: what the file holds of
+    the means of that over the trees that did not draw a row. ``draws``, shape (n_trees, n_rows).
+    ``more``: whatever else a release says.
     """
     means = out_of_bag(predicted, values, more["n_rows"], _LARGEST)
     sizes = None

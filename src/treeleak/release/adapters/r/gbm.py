@@ -18,18 +18,7 @@ import numpy as np
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import static_message
-from treeleak.release.adapters.r.values import (
-    inside,
-    items,
-    levels_of,
-    number,
-    numbers,
-    text,
-    texts,
-    tree_of,
-    whole,
-    whole_numbers,
-)
+from treeleak.release.adapters.r import values as r
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS, at_most
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
@@ -53,28 +42,28 @@ WEIGHTED = static_message(
 
 @adapter("R", "gbm")
 def _gbm(stored: StoredObject) -> Release:
-    names = texts(stored.get("var.names"), "var.names")
-    kinds = whole_numbers(stored.get("var.type"), "var.type", (0, 2**31), len(names))
+    names = r.texts(stored.get("var.names"), "var.names")
+    kinds = r.whole_numbers(stored.get("var.type"), "var.type", (0, 2**31), len(names))
     # Of columns of numbers, the list has quantiles.
-    held = items(stored.get("var.levels"), "var.levels", len(names))
-    outputs = whole(stored.get("num.classes")) or 1
+    held = r.items(stored.get("var.levels"), "var.levels", len(names))
+    outputs = r.whole(stored.get("num.classes")) or 1
     at_most(MOST_CLASSES, outputs, "classes")
-    listed = items(stored.get("trees"), "trees")
+    listed = r.items(stored.get("trees"), "trees")
     read = [_tree(stored, f"tree {t}", tree, names, kinds) for t, tree in enumerate(listed)]
     three = any(more for _, more in read)
     trees = [
         replace(tree, output=t % outputs) if outputs > 1 else tree
         for t, (tree, _) in enumerate(read)
     ]
-    n_rows = whole(stored.get("nTrain"))
-    share, rate = number(stored.get("bag.fraction")), number(stored.get("shrinkage"))
+    n_rows = r.whole(stored.get("nTrain"))
+    share, rate = r.number(stored.get("bag.fraction")), r.number(stored.get("shrinkage"))
     n_draws = None if share is None or n_rows is None else int(share * n_rows)
     roots = {float(tree.totals[0]) for tree in trees if tree.totals is not None}
     drawn = share != 1.0
     if drawn:
         trees = [tree.with_counts(DRAWS) for tree in trees]
-    distribution = text(inside(stored, "distribution", "name"))
-    start, loss = number(stored.get("initF")) or 0.0, _LOSSES.get(distribution)
+    distribution = r.text(r.inside(stored, "distribution", "name"))
+    start, loss = r.number(stored.get("initF")) or 0.0, _LOSSES.get(distribution)
     fitting = None if loss is None or outputs > 1 or drawn else Fitting(loss)
     weighted = WEIGHTED if roots != {float(n_draws or 0)} else None
     return Release(
@@ -86,7 +75,7 @@ def _gbm(stored: StoredObject) -> Release:
         not_covered=THREE_WAYS if three else weighted,
         # Rows may lack values of columns that no tree tests, too.
         maybe_missing=frozenset(names) if three else frozenset(),
-        levels=levels_of(zip(names, held, strict=True)),
+        levels=r.levels_of(zip(names, held, strict=True)),
         thresholds_are="midpoints",
         origin="gbm (R)",
         ensemble=Ensemble(distribution[:80], (start,) * outputs, rate, fitting),
@@ -97,14 +86,14 @@ def _tree(
     stored: StoredObject, where: str, held: Any, names: tuple[str, ...], kinds: IntArray
 ) -> tuple[Tree, bool]:
     """Read a tree; also whether rows of it went to a third child."""
-    vectors = items(held, where, 8)
-    column = whole_numbers(vectors[0], where, (-1, min(len(names), MOST_COLUMNS)))
+    vectors = r.items(held, where, 8)
+    column = r.whole_numbers(vectors[0], where, (-1, min(len(names), MOST_COLUMNS)))
     n = len(column)
-    cut, rows, value = (numbers(vectors[k], where, n) for k in (1, 6, 7))
+    cut, rows, value = (r.numbers(vectors[k], where, n) for k in (1, 6, 7))
     if ((rows < 0) | (rows > MOST_ROWS) | (rows != np.round(rows))).any():
         raise BadModel(f"{where}: no whole numbers of rows")
     left, right, third = (
-        np.where(column == LEAF, LEAF, whole_numbers(v, where, (-1, min(n, MOST_NODES)), n))
+        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, min(n, MOST_NODES)), n))
         for v in vectors[2:5]
     )
     inner = np.flatnonzero(column != LEAF)
@@ -126,7 +115,7 @@ def _tree(
     left, right = np.append(left, left[at]), np.append(right, right[at])
     left[at], right[at], cut[at] = new, third[at], np.inf
     strict = ~np.isin(np.arange(len(cut)), at)
-    tree, order = tree_of(where, (left, right), column, cut, (names, {}), members, strict)
+    tree, order = r.tree_of(where, (left, right), column, cut, (names, {}), members, strict)
     entries = (
         NodeStatistic(ROWS, rows[order]),
         NodeStatistic(VALUE, np.where(tree.is_leaf, value[order], 0.0), tree.is_leaf),
@@ -136,7 +125,7 @@ def _tree(
 
 def _categories(stored: StoredObject, at: float, n: int, where: str) -> IntArray:
     """List the categories that go left, from 0."""
-    listed = items(stored.get("c.splits"), "c.splits")
+    listed = r.items(stored.get("c.splits"), "c.splits")
     if not 0 <= at < len(listed) or at != int(at):
         raise BadModel(f"{where}: c.splits has no item {at:g}")
-    return np.flatnonzero(numbers(listed[int(at)], "c.splits", n) == _LEFT)
+    return np.flatnonzero(r.numbers(listed[int(at)], "c.splits", n) == _LEFT)

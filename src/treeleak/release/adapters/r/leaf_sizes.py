@@ -29,22 +29,12 @@ _WHOLE = 1e-6
 def leaf_sizes(
     trees: Sequence[Tree], means: OutOfBag, draws: IntArray, *, whole_shares: bool
 ) -> list[FloatArray] | None:
-    """Work out the draws in each leaf of trees without counts.
+    """Work out the draws in each leaf of trees without counts; 0 at other nodes.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        That compare in double precision.
-    means : OutOfBag
-        What trees predict at their nodes, and the means of it for each row.
-    draws : int array, shape (n_trees, n_rows)
-    whole_shares : bool
-        Whether what leaves predict are shares, which times the draws are whole numbers.
-
-    Returns
-    -------
-    list of float array, shape (n_nodes,), or None
-        Draws at leaves, 0 elsewhere. None if the grid is large, or rows do not settle.
+    ``means``: what trees, which compare in double precision, predict at their nodes, and the means
+    of it for each row. ``draws``, shape (n_trees, n_rows). ``whole_shares``: whether what leaves
+    predict are shares, which times the draws are whole numbers. Returns None if the grid is large,
+    or rows do not settle.
     """
     if draws.shape != (len(trees), len(means.mean)) or not draws.size:
         return None

@@ -18,18 +18,7 @@ import numpy as np
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.release.adapters.r.values import (
-    Levels,
-    inside,
-    levels_of,
-    names_along,
-    numbers,
-    plain,
-    text,
-    texts,
-    tree_of,
-    whole_numbers,
-)
+from treeleak.release.adapters.r import values as r
 from treeleak.release.adapters.shares import cut_below
 from treeleak.release.bounds import MOST_NODES, MOST_ROWS
 from treeleak.release.registry import adapter
@@ -62,27 +51,27 @@ def _rpart(stored: StoredObject) -> Release:
     frame = stored.get("frame")
     if not isinstance(frame, StoredObject):
         raise BadInput("this rpart object holds no tree (frame)")
-    variables = texts(frame.get("var"), "frame$var")
+    variables = r.texts(frame.get("var"), "frame$var")
     n_nodes = len(variables)
-    n = whole_numbers(frame.get("n"), "frame$n", (0, MOST_ROWS), n_nodes)
+    n = r.whole_numbers(frame.get("n"), "frame$n", (0, MOST_ROWS), n_nodes)
     xlevels = stored.get("xlevels")
-    levels = levels_of(xlevels.items()) if isinstance(xlevels, dict) else {}
+    levels = r.levels_of(xlevels.items()) if isinstance(xlevels, dict) else {}
     names = tuple(dict.fromkeys(v for v in variables if v != _LEAF))
-    if (named := inside(stored, "ordered", "names")) is not None:
+    if (named := r.inside(stored, "ordered", "names")) is not None:
         # All columns that the model was given.
-        given = texts(named, "ordered")
+        given = r.texts(named, "ordered")
         names = given if set(names) <= set(given) else names
     tree, order, lacking, missing = _tree(stored, variables, n, names, levels)
     rows = n[order].astype(float)
-    weight = numbers(frame.get("wt"), "frame$wt", n_nodes)[order]
-    method, weighted = text(stored.get("method")), not np.array_equal(weight, rows)
+    weight = r.numbers(frame.get("wt"), "frame$wt", n_nodes)[order]
+    method, weighted = r.text(stored.get("method")), not np.array_equal(weight, rows)
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     entries = [NodeStatistic(ROWS, rows)]
     if method == "class":
-        classes = texts(stored.get("ylevels"), "ylevels")
+        classes = r.texts(stored.get("ylevels"), "ylevels")
         # Behind the class that a node predicts.
-        counts = numbers(frame.get("yval2"), "frame$yval2", n_nodes, 2)[order, 1:][
+        counts = r.numbers(frame.get("yval2"), "frame$yval2", n_nodes, 2)[order, 1:][
             :, : len(classes)
         ]
         if counts.shape[1] < len(classes) or not (counts >= 0).all():
@@ -92,7 +81,7 @@ def _rpart(stored: StoredObject) -> Release:
         entries.insert(0, NodeStatistic(WEIGHTS if weighted else ROWS, counts))
     elif method == "anova" and not weighted:
         mean, deviance = (
-            numbers(frame.get(k), f"frame${k}", n_nodes)[order] for k in ("yval", "dev")
+            r.numbers(frame.get(k), f"frame${k}", n_nodes)[order] for k in ("yval", "dev")
         )
         variance = np.maximum(deviance, 0.0) / np.maximum(rows, 1)
         entries += [NodeStatistic(MEAN, mean), NodeStatistic(VARIANCE, variance)]
@@ -124,20 +113,20 @@ def _tree(
     variables: tuple[str, ...],
     n: IntArray,
     names: tuple[str, ...],
-    levels: Levels,
+    levels: r.Levels,
 ) -> tuple[Tree, IntArray, Any, set[str]]:
     """Read the tree; also the nodes whose rows had missing values, and the columns that had."""
     n_nodes = len(variables)
-    number = _node_numbers(inside(stored, "frame", "row.names"), n_nodes)
+    number = _node_numbers(r.inside(stored, "frame", "row.names"), n_nodes)
     place = {k: v for v, k in enumerate(number)}
     n_compete, n_surrogate = (
-        whole_numbers(inside(stored, "frame", key), f"frame${key}", (0, MOST_NODES), n_nodes)
+        r.whole_numbers(r.inside(stored, "frame", key), f"frame${key}", (0, MOST_NODES), n_nodes)
         for key in ("ncompete", "nsurrogate")
     )
     inner = [v for v in range(n_nodes) if variables[v] != _LEAF]
     held = stored.get("splits")
-    splits = numbers(held, "splits", dimensions=2) if inner else np.zeros((0, 4))
-    of_splits = names_along(held, 0) or ()
+    splits = r.numbers(held, "splits", dimensions=2) if inner else np.zeros((0, 4))
+    of_splits = r.names_along(held, 0) or ()
     left, right, feature = np.full((3, n_nodes), LEAF, dtype=np.int64)
     threshold, members, line = np.full(n_nodes, np.nan), dict[int, IntArray](), 0
     lacking, missing = np.zeros(n_nodes, dtype=bool), set[str]()
@@ -157,27 +146,23 @@ def _tree(
             members[v] = _categories(stored, threshold[v], n_categories, number[v])
         left[v], right[v] = children
     strict, columns = np.ones(n_nodes, dtype=bool), (names, levels)
-    tree, order = tree_of("the tree", (left, right), feature, threshold, columns, members, strict)
+    tree, order = r.tree_of("the tree", (left, right), feature, threshold, columns, members, strict)
     if len(order) != n_nodes:
         raise BadModel("the frame holds nodes that the root does not lead to")
     return tree, order, lacking[order], missing & set(names)
 
 
 def _node_numbers(names: Any, n: int) -> list[int]:
-    """Number the nodes as a full binary tree does; R may keep names as texts, or as 1 to n."""
-    names = plain(names)
+    """Number the nodes as a full binary tree does; of 1 to n, R keeps n alone."""
+    names = r.plain(names)
     if isinstance(names, (int, np.integer)) and names == n:
         names = np.arange(1, n + 1)
-    if isinstance(names, np.ndarray) and names.dtype == object:
-        found = [str(name) for name in names.ravel().tolist()]
-        names = np.array([int(k) if k.isdecimal() and len(k) < 20 else np.nan for k in found])
-    where = "row names of the frame"
-    return [int(k) for k in whole_numbers(names, where, (1, 2.0**DEEPEST), n)]
+    return [*map(int, r.whole_numbers(names, "row names of the frame", (1, 2.0**DEEPEST), n))]
 
 
 def _categories(stored: StoredObject, index: float, n: float, node: int) -> IntArray:
     """List the categories that go left, from 0."""
-    table = whole_numbers(stored.get("csplit"), "csplit", (0, 4), dimensions=2)
+    table = r.whole_numbers(stored.get("csplit"), "csplit", (0, 4), dimensions=2)
     if not 1 <= index <= len(table) or index != int(index) or not 2 <= n <= table.shape[1]:
         raise BadModel(f"node {node}: csplit has no line {index:g} of {n:g} categories")
     return np.flatnonzero(table[int(index) - 1, : int(n)] == _LEFT)

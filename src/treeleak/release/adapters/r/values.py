@@ -150,29 +150,12 @@ def tree_of(
     members: Mapping[int, IntArray],
     strict: BoolArray | None = None,
 ) -> tuple[Tree, IntArray]:
-    """Lay out a tree whose nodes stand in any order.
+    """Lay out a tree whose nodes stand in any order; also returns which given node each is.
 
-    Parameters
-    ----------
-    where : str
-        The tree, in words.
-    children : pair of int array, shape (n_nodes,)
-        On the left and on the right; -1 at a leaf.
-    feature, threshold : array, shape (n_nodes,)
-        What stands at leaves is not read.
-    columns : sequence of str and mapping
-        The names, and which of them are factors whose thresholds count codes from 1.
-    members : mapping of int to int array
-        The categories that go left, from 0, of each node that tests for them.
-    strict : bool array
-        Which tests ask for less than the threshold.
-
-    Returns
-    -------
-    Tree
-        Without statistics.
-    int array
-        Which of the given nodes is each of its nodes.
+    ``children``: -1 at a leaf; what else stands at leaves is not read. ``columns``: their names,
+    and which of them are factors whose thresholds count codes from 1. ``members``: the categories
+    that go left, from 0, of each node that tests for them. ``strict``: which tests ask for less
+    than the threshold. The tree has no statistics yet.
     """
     left, right = children
     order = parents_first(left, right, where)
