@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import code_of_r as code
-from treeleak.auditing.inventory import forms, rules_of_r
+from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory import rules_of_r as rules
 from treeleak.auditing.inventory import vectors_of_r as vectors
 from treeleak.auditing.inventory.conditions import Context, Rule, fits
 from treeleak.auditing.inventory.owners import hides_bits
@@ -32,7 +33,7 @@ _LEAST_WIDE = {"frame": 1, "matrix": 2, "list": 3, "vector": 2}
 _MOST_NAMES = 10_000
 _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
-_NAMES = f"{rules_of_r.NAME_NAMES} {rules_of_r.COLUMN_NAMES}"
+_NAMES = f"{rules.NAME_NAMES} {rules.COLUMN_NAMES}"
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, Opaque)
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
@@ -60,11 +61,11 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
                     stated[whole(value) or 0] += 1
-                elif fits(rules_of_r.ENTRY_NAMES, str(name)):
+                elif fits(rules.ENTRY_NAMES, str(name)):
                     counted[vectors.lines_of(value)] += 1
-                elif fits(rules_of_r.TABLE_NAMES, str(name)):
+                elif fits(rules.TABLE_NAMES, str(name)):
                     counted[vectors.lines_of(value) if vectors.columns_of(value) else 0] += 1
-                elif fits(rules_of_r.COLUMN_NAMES, str(name)):
+                elif fits(rules.COLUMN_NAMES, str(name)):
                     columns |= vectors.texts_of(value)
     likely = [(times, n) for n, times in stated.items() if n >= FEWEST]
     likely = likely or [(times, n) for n, times in counted.items() if n >= SURE]
@@ -75,13 +76,13 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
 def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> Rule | None:
     """Find the rule that knows a value in an object of R; None if it must be taken apart."""
     if value is None or (isinstance(value, Opaque) and value.content is None):
-        return rules_of_r.SETTINGS
+        return rules.SETTINGS
     array = vectors.vector_of(value)
     if isinstance(array, np.ndarray) and hides_bits(array):
-        return rules_of_r.UNKNOWN
+        return rules.UNKNOWN
     n = context.n_rows
     lines = vectors.lines_of(value)
-    for rule in rules_of_r.OF_CLASSES:
+    for rule in rules.OF_CLASSES:
         known = rule.names_it(owner.name, name) and rule.form(value, owner)
         # What has a line for each row is looked at again, whatever it is called.
         plain = rule.mark == "leaks" or lines != n or lines == 1
@@ -91,9 +92,8 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        if code.is_plain_code(value):
-            return rules_of_r.CODE
-        return rules_of_r.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
+        much = rules.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
+        return rules.CODE if code.is_plain_code(value) else much
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
     if isinstance(array, np.ndarray):
@@ -101,7 +101,7 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if array is None and isinstance(value, _CONTAINERS):
         return None
     short = forms.is_scalar(value) if array is None else len(array) <= forms.SHORT
-    return rules_of_r.SETTINGS if short else rules_of_r.UNKNOWN
+    return rules.SETTINGS if short else rules.UNKNOWN
 
 
 def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | None) -> Rule:
@@ -111,63 +111,59 @@ def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | No
     if n is not None and n >= FEWEST:
         # Names of lines that are none, or numbers.
         if len(array) == n and not (names and all(str(v).isdigit() for v in texts)):
-            return (
-                rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
-            )
+            return rules.PER_ROW if fits(rules.PER_ROW_NAMES, name) else rules.AS_MANY
         # A matrix without its dimensions.
-        if fits(rules_of_r.TABLE_NAMES, name) and array.size >= 2 * n and array.size % n == 0:
-            return rules_of_r.ROWS
+        if fits(rules.TABLE_NAMES, name) and array.size >= 2 * n and array.size % n == 0:
+            return rules.ROWS
     if name == "levels" and n is not None and 2 * len(texts) > n:
-        return rules_of_r.VALUES
+        return rules.VALUES
     if names and array.size <= _MOST_NAMES and all(len(str(v)) <= forms.MAX_NAME for v in texts):
-        return rules_of_r.NAMES
+        return rules.NAMES
     same = len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
-    return rules_of_r.SETTINGS if same or forms.short(array, owner) else rules_of_r.UNKNOWN
+    return rules.SETTINGS if same or forms.short(array, owner) else rules.UNKNOWN
 
 
 def _of_table(table: vectors.Columns, name: str, context: Context) -> Rule | None:
     """Tell lines that are rows from those that are columns, trees or settings; None if too few."""
     n, d = context.n_rows, len(table.columns)
-    named = fits(rules_of_r.TABLE_NAMES, name)
+    named = fits(rules.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
-        return rules_of_r.ROWS if d >= _LEAST_WIDE[table.kind] else None
+        return rules.ROWS if d >= _LEAST_WIDE[table.kind] else None
     if vectors.is_about(table, context.columns):
-        return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
+        return rules.ABOUT_COLUMNS if table.kind != "list" else None
     known = set() if context.release is None else set(context.release.feature_names)
     if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
-        return rules_of_r.ROWS
+        return rules.ROWS
     if table.lines < FEWEST or d < _LEAST_WIDE[table.kind]:
         return None
     if vectors.is_grid(table):
-        return rules_of_r.SETTINGS
+        return rules.SETTINGS
     if table.lines < (FEWEST if named else SURE) or (vectors.is_curve(table) and not named):
-        return rules_of_r.UNKNOWN if table.kind == "frame" else None
+        return rules.UNKNOWN if table.kind == "frame" else None
     # A matrix as wide as it is long is one of columns by columns, more likely than not.
-    return None if table.kind == "matrix" and table.lines <= d and not named else rules_of_r.ROWS
+    return None if table.kind == "matrix" and table.lines <= d and not named else rules.ROWS
 
 
 @lru_cache(1000)
 def _known_fields(owner: str) -> tuple[str, ...]:
     """List the fields of a class that are no columns, whatever their length."""
-    of_class = [rule.names for rule in rules_of_r.OF_CLASSES if fits(rule.owner, owner)]
-    return tuple(" ".join((rules_of_r.ENTRY_NAMES, *of_class)).split())
+    of_class = [rule.names for rule in rules.OF_CLASSES if fits(rule.owner, owner)]
+    return tuple(" ".join((rules.ENTRY_NAMES, *of_class)).split())
 
 
 def rest_of(value: Any) -> list[tuple[str, Any]]:
     """List what stands beside the columns of a table, or beside the entries of a vector."""
-    if isinstance(value, Opaque):
-        return [("content", value.content)]
     if not isinstance(value, (StoredObject, Mapping)):
-        return []
+        return [("content", value.content)] if isinstance(value, Opaque) else []
     members = value.state if isinstance(value, StoredObject) else value
-    if isinstance(value, StoredObject) and vectors.vector_of(value) is not None:
+    of_class = value.type if isinstance(value, StoredObject) else ""
+    if of_class and vectors.vector_of(value) is not None:
         return [(k, v) for k, v in members.items() if k not in ("value", "codes")]
-    if isinstance(value, StoredObject) and value.type == "R.environment":
-        inner = rest_of(members["values"]) if isinstance(members.get("values"), Mapping) else []
-        return inner + [(k, v) for k, v in members.items() if k != "values"]
-    if (table := vectors.columns_of(value)) is None:
-        return list(members.items())
-    return [(str(k), v) for k, v in members.items() if vectors.lines_of(v) != table.lines]
+    if of_class == "R.environment" and isinstance(held := members.get("values"), Mapping):
+        return rest_of(held) + [(k, v) for k, v in members.items() if k != "values"]
+    table = vectors.columns_of(value)
+    lines = -1 if table is None else table.lines
+    return [(str(k), v) for k, v in members.items() if vectors.lines_of(v) != lines]
 
 
 def inside_r(value: Any) -> Iterator[tuple[str | None, Any]]:

@@ -49,13 +49,11 @@ def vector_of(value: Any) -> Any:
 
 def lines_of(value: Any) -> int:
     """How many entries a vector has, or how many lines a table; 0 of what is neither."""
-    array = vector_of(value)
-    if isinstance(array, np.ndarray):
-        return int(array.shape[0]) if array.ndim else 1
     if isinstance(value, StoredObject) and value.type == "R.data.frame":
         table = columns_of(value)
         return table.lines if table is not None else 0
-    return len(array) if isinstance(array, bytes) else 0
+    array = vector_of(value)
+    return 0 if array is None else len(array) if np.ndim(array) or isinstance(array, bytes) else 1
 
 
 def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
@@ -66,19 +64,18 @@ def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
     """
     array = vector_of(value)
     state = value.state if isinstance(value, StoredObject) else {}
-    if isinstance(array, np.ndarray) and array.ndim == 1 and state.get("names") is not None:
-        return Columns("vector", len(array), (array,), rows=state["names"])
+    if isinstance(array, np.ndarray) and array.ndim == 1 and _names_of(value) is not None:
+        return Columns("vector", len(array), (array,), rows=_names_of(value))
     if array is not None:
         return _matrix(array, state.get("dimnames"))
-    if isinstance(value, Mapping):
-        return _of_members(value, "list", others)
-    if not isinstance(value, StoredObject) or not value.type.startswith("R."):
-        return None
-    if value.type == "R.environment":
-        return columns_of(value.get("values"), others)
-    if value.type == "R.data.frame":
+    of_class = value.type if isinstance(value, StoredObject) else ""
+    if of_class == "R.environment":
+        return columns_of(state.get("values"), others)
+    if of_class == "R.data.frame":
         return _of_members(state, "frame", ())
-    return _of_members(state, "list", others)
+    members = value if isinstance(value, Mapping) else state
+    listed = isinstance(value, Mapping) or of_class.startswith("R.")
+    return _of_members(members, "list", others) if listed else None
 
 
 def _matrix(array: Any, dimnames: Any) -> Columns | None:
@@ -92,15 +89,13 @@ def _matrix(array: Any, dimnames: Any) -> Columns | None:
 
 def _of_members(members: Mapping[Any, Any], kind: str, others: tuple[str, ...]) -> Columns | None:
     """Take the vectors of the length that most of them have."""
-
-    def has_names(value: Any) -> bool:
-        return isinstance(value, StoredObject) and value.get("names") is not None
-
-    vectors = {
-        str(k): v for k, inner in members.items()
-        if (k not in _BESIDE) and isinstance(v := vector_of(inner), np.ndarray) and v.ndim == 1
-        and (kind == "frame" or not (has_names(inner) or fits(" ".join(others), str(k))))
-    }  # fmt: skip
+    beside, vectors = " ".join(others), dict[str, NDArray[Any]]()
+    for key, inner in members.items():
+        vector = vector_of(inner)
+        if key in _BESIDE or not isinstance(vector, np.ndarray) or vector.ndim != 1:
+            continue
+        if kind == "frame" or (_names_of(inner) is None and not fits(beside, str(key))):
+            vectors[str(key)] = vector
     lengths = Counter(len(v) for v in vectors.values())
     lines, times = max(lengths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
     if times < (_FEW if kind == "list" else 1):
@@ -108,6 +103,10 @@ def _of_members(members: Mapping[Any, Any], kind: str, others: tuple[str, ...]) 
     chosen = {k: v for k, v in vectors.items() if len(v) == lines}
     rows = members.get("row.names") if kind == "frame" else None
     return Columns(kind, lines, tuple(chosen.values()), tuple(chosen), rows)
+
+
+def _names_of(value: Any) -> Any:
+    return value.get("names") if isinstance(value, StoredObject) else None
 
 
 def texts_of(value: Any) -> set[str]:

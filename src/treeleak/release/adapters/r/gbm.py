@@ -19,7 +19,7 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import static_message
 from treeleak.release.adapters.r import values as r
-from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS, at_most
+from treeleak.release.bounds import MOST_CLASSES, MOST_ROWS, at_most
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -50,11 +50,9 @@ def _gbm(stored: StoredObject) -> Release:
     at_most(MOST_CLASSES, outputs, "classes")
     listed = r.items(stored.get("trees"), "trees")
     read = [_tree(stored, f"tree {t}", tree, names, kinds) for t, tree in enumerate(listed)]
-    three = any(more for _, more in read)
-    trees = [
-        replace(tree, output=t % outputs) if outputs > 1 else tree
-        for t, (tree, _) in enumerate(read)
-    ]
+    three, trees = any(more for _, more in read), [tree for tree, _ in read]
+    if outputs > 1:
+        trees = [replace(tree, output=t % outputs) for t, tree in enumerate(trees)]
     n_rows = r.whole(stored.get("nTrain"))
     share, rate = r.number(stored.get("bag.fraction")), r.number(stored.get("shrinkage"))
     n_draws = None if share is None or n_rows is None else int(share * n_rows)
@@ -87,14 +85,13 @@ def _tree(
 ) -> tuple[Tree, bool]:
     """Read a tree; also whether rows of it went to a third child."""
     vectors = r.items(held, where, 8)
-    column = r.whole_numbers(vectors[0], where, (-1, min(len(names), MOST_COLUMNS)))
+    column = r.whole_numbers(vectors[0], where, (-1, len(names)))
     n = len(column)
     cut, rows, value = (r.numbers(vectors[k], where, n) for k in (1, 6, 7))
     if ((rows < 0) | (rows > MOST_ROWS) | (rows != np.round(rows))).any():
         raise BadModel(f"{where}: no whole numbers of rows")
     left, right, third = (
-        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, min(n, MOST_NODES)), n))
-        for v in vectors[2:5]
+        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, n), n)) for v in vectors[2:5]
     )
     inner = np.flatnonzero(column != LEAF)
     members = {
@@ -106,9 +103,9 @@ def _tree(
     # test for a value comes first, which every value meets.
     at = inner[rows[left[inner]] + rows[right[inner]] < rows[inner]]
     new = np.arange(n, n + len(at))
-    members |= {
-        int(k): members.pop(v) for v, k in zip(at.tolist(), new, strict=True) if v in members
-    }
+    for v, k in zip(at.tolist(), new.tolist(), strict=True):
+        if v in members:
+            members[k] = members.pop(v)
     column = np.append(column, column[at])
     cut, value = (np.append(array, array[at]) for array in (cut, value))
     rows = np.append(rows, rows[left[at]] + rows[right[at]])

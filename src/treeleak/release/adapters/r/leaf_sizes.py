@@ -20,7 +20,7 @@ from treeleak.release.tree import Tree
 MOST_POINTS = 2**18
 MOST_LEAVES = 2**26
 """Points of the grid, and points times trees, that are looked at."""
-MOST_MATCHES = 64
+MOST_MATCHES = 16
 """Points for each row, on average, beyond which predictions tell too little."""
 _AT_ONCE = 2**22
 _WHOLE = 1e-6
@@ -41,13 +41,12 @@ def leaf_sizes(
     if (draws > 0).all(axis=0).any() or np.isnan(means.mean).any():
         return None
     leaf = _leaves_of_points(trees)
-    found = None if leaf is None else _matches(trees, leaf, means, draws)
-    settled = None if leaf is None or found is None else _settled(leaf, found, draws)
-    if leaf is None or settled is None:
+    points = None if leaf is None else _points_of_rows(leaf, means, draws)
+    if leaf is None or points is None:
         return None
     sizes = [
         np.bincount(at, b, tree.n_nodes).astype(float)
-        for tree, at, b in zip(trees, leaf[settled].T, draws, strict=True)
+        for tree, at, b in zip(trees, leaf[points].T, draws, strict=True)
     ]
     empty = any((n[tree.leaves] == 0).any() for tree, n in zip(trees, sizes, strict=True))
     counts = [n[:, None] * v for n, v in zip(sizes, means.values, strict=True)]
@@ -72,16 +71,14 @@ def _leaves_of_points(trees: Sequence[Tree]) -> IntArray | None:
     return np.unique(leaf, axis=0)
 
 
-def _matches(
-    trees: Sequence[Tree], leaf: IntArray, means: OutOfBag, draws: IntArray
-) -> list[IntArray] | None:
-    """List for each row the points whose predictions have its mean."""
+def _points_of_rows(leaf: IntArray, means: OutOfBag, draws: IntArray) -> IntArray | None:
+    """Find for each row the point whose prediction has its mean; None unless one alone does."""
     out = (draws == 0).astype(float)
-    n_out = out.sum(axis=0)
-    near, step = means.off(), max(_AT_ONCE // len(trees), 1)
+    n_out, n_rows = out.sum(axis=0), draws.shape[1]
+    near, step = means.off(), max(_AT_ONCE // max(draws.shape), 1)
     row, point = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for begin, end in pairwise([*range(0, len(leaf), step), len(leaf)]):
-        fits = np.ones((end - begin, draws.shape[1]), dtype=bool)
+        fits = np.ones((end - begin, n_rows), dtype=bool)
         for c in range(means.mean.shape[1]):
             held = [v[at, c] for v, at in zip(means.values, leaf[begin:end].T, strict=True)]
             mean = np.stack(held, axis=1) @ out / n_out
@@ -89,18 +86,13 @@ def _matches(
         points, rows = np.nonzero(fits)
         row.append(rows)
         point.append(points + begin)
-        if sum(map(len, row)) > MOST_MATCHES * draws.shape[1]:
+        if sum(map(len, row)) > MOST_MATCHES * n_rows:
             return None
     rows, points = np.concatenate(row), np.concatenate(point)
-    order = np.argsort(rows, kind="stable")
-    ends = np.searchsorted(rows[order], np.arange(1, draws.shape[1]))
-    return np.split(points[order], ends)
-
-
-def _settled(leaf: IntArray, found: list[IntArray], draws: IntArray) -> IntArray | None:
-    """Choose a point for each row; None unless one alone fits."""
-    for points, drawn in zip(found, draws.T, strict=True):
-        # What differs only where the row was not drawn is the same to all counts.
-        if len(np.unique(leaf[points][:, drawn > 0], axis=0)) != 1:
-            return None
-    return np.array([points[0] for points in found])
+    _, first = np.unique(rows, return_index=True)
+    if len(first) < n_rows:
+        return None
+    chosen = points[first]
+    # What differs only where the row was not drawn is the same to all counts.
+    differ = (leaf[points] != leaf[chosen[rows]]) & (draws.T[rows] > 0)
+    return None if differ.any() else np.asarray(chosen)

@@ -61,7 +61,7 @@ def _rpart(stored: StoredObject) -> Release:
         # All columns that the model was given.
         given = r.texts(named, "ordered")
         names = given if set(names) <= set(given) else names
-    tree, order, lacking, missing = _tree(stored, variables, n, names, levels)
+    tree, order, lacking, missing = _tree(stored, variables, n, (names, levels))
     rows = n[order].astype(float)
     weight = r.numbers(frame.get("wt"), "frame$wt", n_nodes)[order]
     method, weighted = r.text(stored.get("method")), not np.array_equal(weight, rows)
@@ -71,18 +71,15 @@ def _rpart(stored: StoredObject) -> Release:
     if method == "class":
         classes = r.texts(stored.get("ylevels"), "ylevels")
         # Behind the class that a node predicts.
-        counts = r.numbers(frame.get("yval2"), "frame$yval2", n_nodes, 2)[order, 1:][
-            :, : len(classes)
-        ]
+        table = r.numbers(frame.get("yval2"), "frame$yval2", n_nodes, 2)
+        counts = table[order, 1 : 1 + len(classes)]
         if counts.shape[1] < len(classes) or not (counts >= 0).all():
             raise BadModel("frame$yval2: no counts of all classes")
         weighted = weighted or bool((counts != np.round(counts)).any())
         notes = (WEIGHTED,) if weighted else ()
         entries.insert(0, NodeStatistic(WEIGHTS if weighted else ROWS, counts))
     elif method == "anova" and not weighted:
-        mean, deviance = (
-            r.numbers(frame.get(k), f"frame${k}", n_nodes)[order] for k in ("yval", "dev")
-        )
+        mean, deviance = (r.numbers(frame.get(k), k, n_nodes)[order] for k in ("yval", "dev"))
         variance = np.maximum(deviance, 0.0) / np.maximum(rows, 1)
         entries += [NodeStatistic(MEAN, mean), NodeStatistic(VARIANCE, variance)]
     else:
@@ -112,15 +109,16 @@ def _tree(
     stored: StoredObject,
     variables: tuple[str, ...],
     n: IntArray,
-    names: tuple[str, ...],
-    levels: r.Levels,
+    columns: tuple[tuple[str, ...], r.Levels],
 ) -> tuple[Tree, IntArray, Any, set[str]]:
     """Read the tree; also the nodes whose rows had missing values, and the columns that had."""
-    n_nodes = len(variables)
-    number = _node_numbers(r.inside(stored, "frame", "row.names"), n_nodes)
+    n_nodes, names = len(variables), r.inside(stored, "frame", "row.names")
+    if isinstance(names, (int, np.integer)) and names == n_nodes:  # Of 1 to n, R keeps n alone.
+        names = np.arange(1, n_nodes + 1)
+    number = r.whole_numbers(names, "row.names", (1, 2.0**DEEPEST), n_nodes).tolist()
     place = {k: v for v, k in enumerate(number)}
     n_compete, n_surrogate = (
-        r.whole_numbers(r.inside(stored, "frame", key), f"frame${key}", (0, MOST_NODES), n_nodes)
+        r.whole_numbers(r.inside(stored, "frame", key), key, (0, MOST_NODES), n_nodes)
         for key in ("ncompete", "nsurrogate")
     )
     inner = [v for v in range(n_nodes) if variables[v] != _LEAF]
@@ -138,26 +136,18 @@ def _tree(
         few = np.flatnonzero(taken[:, 0] < n[v])
         missing |= {of_splits[line + k] for k in few if line + k < len(of_splits)}
         lacking[v], line = 0 in few, line + 1 + n_compete[v] + n_surrogate[v]
-        feature[v] = names.index(variables[v])
+        feature[v] = columns[0].index(variables[v])
         n_categories, threshold[v] = taken[0, 1], taken[0, 3]
         if abs(n_categories) == 1:
             children = children[:: -int(n_categories)]
         else:
             members[v] = _categories(stored, threshold[v], n_categories, number[v])
         left[v], right[v] = children
-    strict, columns = np.ones(n_nodes, dtype=bool), (names, levels)
+    strict = np.ones(n_nodes, dtype=bool)
     tree, order = r.tree_of("the tree", (left, right), feature, threshold, columns, members, strict)
     if len(order) != n_nodes:
         raise BadModel("the frame holds nodes that the root does not lead to")
-    return tree, order, lacking[order], missing & set(names)
-
-
-def _node_numbers(names: Any, n: int) -> list[int]:
-    """Number the nodes as a full binary tree does; of 1 to n, R keeps n alone."""
-    names = r.plain(names)
-    if isinstance(names, (int, np.integer)) and names == n:
-        names = np.arange(1, n + 1)
-    return [*map(int, r.whole_numbers(names, "row names of the frame", (1, 2.0**DEEPEST), n))]
+    return tree, order, lacking[order], missing & set(columns[0])
 
 
 def _categories(stored: StoredObject, index: float, n: float, node: int) -> IntArray:

@@ -65,28 +65,25 @@ def whole_numbers(
     return array.astype(np.int64)
 
 
-def _single(value: Any, kinds: str) -> Any:
-    array = plain(value)
-    fits = isinstance(array, np.ndarray) and array.size == 1 and array.dtype.kind in kinds
-    return array.ravel()[0] if fits else None
-
-
 def number(value: Any) -> float | None:
     """Take a single number; None for anything else."""
-    single = _single(value, "biuf")
-    return float(single) if single is not None and np.isfinite(single) else None
+    array = plain(value)
+    fits = isinstance(array, np.ndarray) and array.size == 1 and array.dtype.kind in "biuf"
+    return float(array.ravel()[0]) if fits and np.isfinite(array).all() else None
 
 
 def whole(value: Any) -> int | None:
     """Take a single whole number, 0 or more; None for anything else."""
     single = number(value)
-    fits = single is not None and 0 <= single <= MOST_ROWS and single == int(single)
-    return int(single) if fits and single is not None else None
+    if single is None or not 0 <= single <= MOST_ROWS or single != int(single):
+        return None
+    return int(single)
 
 
 def text(value: Any) -> str:
     """Take a single text; empty for anything else."""
-    single = _single(value, "O")
+    array = plain(value)
+    single = array.ravel()[0] if isinstance(array, np.ndarray) and array.size == 1 else array
     return single if isinstance(single, str) else ""
 
 
