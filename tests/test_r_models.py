@@ -18,7 +18,7 @@ from treeleak.release.tree import Tree
 
 MODELS = Path(__file__).parent / "models" / "r"
 EDUCATION = ("0-5yrs", "6-11yrs", "12+ yrs")
-NAMES = sorted(p.stem for p in MODELS.glob("*.rds") if not p.stem.startswith(("party_", "object_")))
+NAMES = sorted(p.stem for p in MODELS.glob("*.rds") if not p.stem.startswith("object_"))
 
 
 def stored(name):

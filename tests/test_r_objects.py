@@ -22,7 +22,7 @@ HOLDING = {
     "closure.rds": "function.environment.values",
     "formula.rds": "list.value.formula..Environment.values", "attribute.rds": "settings",
     "s4.rds": "Study", "nested.rds": "list.value.a", "call.rds": "list.value.call",
-    "workspace.RData": "workspace",
+    "workspace.RData": "workspace", "party.rds": "BinaryTree.data.env.values",
 }  # fmt: skip
 CLEAN = ("forest", "settings", "tree", "function", "coefficients")
 TABLE = pd.read_csv(FILES / "object_rows.csv")
@@ -139,7 +139,7 @@ def test_code_with_data_in_it_is_no_plain_code():
     assert any(e.unknown or e.rows for e in inventory(StoredObject("R.own", {"body": code})))
 
 
-@pytest.mark.parametrize("name", ["lm.rds", "workspace.RData", "closure.rds"])
+@pytest.mark.parametrize("name", ["lm.rds", "workspace.RData", "closure.rds", "party.rds"])
 def test_an_audit_says_that_rows_lie_there(name):
     result = run("audit", FILES / f"object_{name}", "--time-limit", 20)
     assert result.exit_code == 0

@@ -112,7 +112,7 @@ model <- partykit::ctree(case ~ ., measures,
 write_truth("partykit_ctree", model, measures,
             data.frame(leaf = predict(model, measures, type = "node")),
             predict(model, measures, type = "prob"))
+# An object that treeleak takes apart as any other of R: rows lie in its environments.
 model <- party::ctree(case ~ ., measures,
                       controls = party::ctree_control(mincriterion = 0.2, minbucket = 5))
-write_truth("party_ctree", model, measures, data.frame(leaf = party::where(model)),
-            do.call(rbind, party::treeresponse(model)))
+saveRDS(model, file.path(out, "object_party.rds"), compress = "xz")

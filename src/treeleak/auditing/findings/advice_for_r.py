@@ -16,8 +16,6 @@ _PER_ROW: Mapping[str, str] = {
     "rpart": "m$where <- m$y <- m$x <- m$model <- NULL.",
     "gbm": "m$fit <- m$data <- m$cv.fitted <- NULL (or train with keep.data = FALSE).",
     "partykit": "m <- as.simpleparty(m); m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ].",
-    "party": "party keeps all rows in environments: train with partykit::ctree instead, and "
-    "release as.simpleparty(m), with m$data <- m$data[0, ].",
 }
 _COUNTS: Mapping[str, str] = {
     "rpart": 'm$frame[, c("wt", "dev", "complexity")] <- 0; m$splits[, c("count", "improve", '
@@ -31,11 +29,11 @@ _COUNTS: Mapping[str, str] = {
 }
 _LARGER: Mapping[str, str] = {
     "ranger": "min.node.size", "randomforest": "nodesize", "rpart": "minbucket",
-    "gbm": "n.minobsinnode", "partykit": "minbucket", "party": "minbucket",
+    "gbm": "n.minobsinnode", "partykit": "minbucket",
 }  # fmt: skip
 _FEWER: Mapping[str, str] = {
     "ranger": "max.depth, num.trees", "randomforest": "maxnodes, ntree", "rpart": "maxdepth",
-    "gbm": "interaction.depth, n.trees", "partykit": "maxdepth", "party": "maxdepth",
+    "gbm": "interaction.depth, n.trees", "partykit": "maxdepth",
 }  # fmt: skip
 _DRAWS = (
     "Do not keep the draws (keep.inbag = FALSE): with them, leaves and out-of-bag predictions are "
@@ -55,8 +53,7 @@ def advice_for_r(key: str, origin: str) -> str | None:
     if key == "per_row":
         return f"Delete what has one entry per training row, in R: {_PER_ROW[library]}{_WITHOUT}"
     if key == "rows":
-        table = f"Delete the training table, in R: {_PER_ROW[library]}"
-        return table + _ENVIRONMENT * (library != "party") + _WITHOUT
+        return f"Delete the training table, in R: {_PER_ROW[library]}{_ENVIRONMENT}{_WITHOUT}"
     if key == "counts" and library in _COUNTS:
         return f"Delete numbers that predictions do not need, in R: {_COUNTS[library]}{_WITHOUT}"
     if key == "leaves":

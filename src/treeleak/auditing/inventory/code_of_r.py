@@ -24,7 +24,6 @@ _MOST_SEEN = 100_000
 _CODE = ("R.call", "R.symbol", "R.builtin", "R.expression")
 _PLACES = ("R.expressionsIndex", "R.srcrefsIndex")
 """For each instruction: which constant says where it comes from."""
-_SOURCE = ("srcfile", "srcfilecopy", "srcfilealias")
 _TOKEN = 8
 """Numbers that R keeps of each token of a source file."""
 
@@ -50,30 +49,23 @@ def is_plain_code(value: Any) -> bool:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if len(seen) > _MOST_SEEN:
-            return False
-        if isinstance(one, StoredObject):
-            if _is_source(one):
-                if not _is_plain_source(one):
-                    return False
-            elif (
-                one.type not in (*_CODE, "R.vector", "R.srcref")
-                or n_constants(one) > MOST_CONSTANTS
-            ):
-                return False
-            else:
-                stack += one.state.values()
+        plain = len(seen) <= _MOST_SEEN
+        if isinstance(one, StoredObject) and _is_source(one):
+            plain &= _is_plain_source(one)
+        elif isinstance(one, StoredObject):
+            plain &= one.type in (*_CODE, "R.vector", "R.srcref")
+            plain &= n_constants(one) <= MOST_CONSTANTS
+            stack += one.state.values()
         elif isinstance(one, Opaque):
             stack += _constants_of(one)
-        elif isinstance(one, Mapping):
-            stack += one.values()
-        elif isinstance(one, (list, tuple)):
-            stack += one
+        elif isinstance(one, (Mapping, list, tuple)):
+            stack += one.values() if isinstance(one, Mapping) else one
         elif isinstance(one, np.ndarray):
-            if one.size > _MOST_TYPED:
-                return False
-            stack += one.ravel().tolist()
-        elif isinstance(one, (str, bytes)) and len(one) > forms.MAX_PROSE:
+            plain &= one.size <= _MOST_TYPED
+            stack += one.ravel()[:_MOST_TYPED].tolist()
+        elif isinstance(one, (str, bytes)):
+            plain &= len(one) <= forms.MAX_PROSE
+        if not plain:
             return False
     return True
 
@@ -83,22 +75,21 @@ def _constants_of(code: Opaque) -> list[Any]:
     if code.type != "R.bytecode" or not isinstance(code.content, list) or not code.content:
         return [code.content]
     instructions, *constants = code.content
-    n = len(instructions) if isinstance(instructions, np.ndarray) else 0
+    n = np.size(instructions) if isinstance(instructions, np.ndarray) else 0
+    places = (s.get("value") if isinstance(s, StoredObject) and s.type in _PLACES else None
+              for s in constants)  # fmt: skip
     return [
         inner
-        for inner in constants
-        if not (
-            isinstance(inner, StoredObject)
-            and inner.type in _PLACES
-            and isinstance(places := inner.get("value"), np.ndarray)
-            and len(places) == n
-        )
+        for inner, at in zip(constants, places, strict=True)
+        if not (isinstance(at, np.ndarray) and len(at) == n)
     ]
 
 
 def _is_source(value: StoredObject) -> bool:
+    """Say whether R keeps a source file here."""
     classes = value.get("class")
-    return value.type == "R.environment" and isinstance(classes, tuple) and (classes[0] in _SOURCE)
+    named = isinstance(classes, tuple) and classes[0] in ("srcfile", "srcfilecopy", "srcfilealias")
+    return value.type == "R.environment" and named
 
 
 def _is_plain_source(value: StoredObject) -> bool:
@@ -106,13 +97,14 @@ def _is_plain_source(value: StoredObject) -> bool:
     held = value.get("values")
     for name, inner in held.items() if isinstance(held, Mapping) else ():
         array = inner.get("value") if isinstance(inner, StoredObject) else inner
-        if name == "parseData":
-            if not isinstance(array, np.ndarray) or array.ndim != 2 or len(array) != _TOKEN:
-                return False
-        elif name == "lines" and isinstance(array, np.ndarray):
-            lines = [str(line).strip() for line in array.tolist()]
-            if sum(map(forms.is_like_row, lines)) > _MOST_LIKE_ROWS:
-                return False
-        elif not ((isinstance(array, np.ndarray) and array.size <= forms.SHORT) or array is None):
-            return isinstance(inner, StoredObject) and _is_source(inner)
+        if isinstance(array, np.ndarray) and name == "parseData":
+            plain = array.ndim == 2 and len(array) == _TOKEN
+        elif isinstance(array, np.ndarray) and name == "lines":
+            likely = sum(forms.is_like_row(str(line).strip()) for line in array.ravel().tolist())
+            plain = likely <= _MOST_LIKE_ROWS
+        else:
+            plain = array is None or (isinstance(array, np.ndarray) and array.size <= forms.SHORT)
+        # An alias holds the file that it stands for.
+        if not plain and not (isinstance(inner, StoredObject) and _is_source(inner)):
+            return False
     return True

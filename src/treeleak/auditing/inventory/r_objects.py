@@ -17,27 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.auditing.inventory import forms, rules_of_r
-from treeleak.auditing.inventory.code_of_r import (
-    MOST_CONSTANTS,
-    is_code,
-    is_plain_code,
-    n_constants,
-)
+from treeleak.auditing.inventory import code_of_r as code
+from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory import rules_of_r as rules
+from treeleak.auditing.inventory import vectors_of_r as vectors
 from treeleak.auditing.inventory.conditions import Context, Rule, fits
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.vectors_of_r import (
-    Columns,
-    columns_of,
-    is_about,
-    is_compact,
-    is_curve,
-    is_grid,
-    lines_of,
-    texts_of,
-    vector_of,
-)
-from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.adapters.r.values import whole
 from treeleak.release.stored import Opaque, StoredObject, objects_in
 
 FEWEST, SURE = 5, 20
@@ -47,7 +33,8 @@ _LEAST_WIDE = {"frame": 1, "matrix": 2, "list": 3, "vector": 2}
 _MOST_NAMES = 10_000
 _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
-_NAMES = f"{rules_of_r.NAME_NAMES} {rules_of_r.COLUMN_NAMES}"
+_NAMES = f"{rules.NAME_NAMES} {rules.COLUMN_NAMES}"
+_CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, Opaque)
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
 
@@ -69,148 +56,121 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
         if stored.type == "R.data.frame":
             # Its columns may be called anything.
             continue
-        for holder in (stored.state, *filter(_is_mapping, stored.state.values())):
+        inner = (value for value in stored.state.values() if isinstance(value, Mapping))
+        for holder in (stored.state, *inner):
             for name, value in holder.items():
                 if fits(_ROWS_STATED, str(name)):
-                    stated[_whole(value)] += 1
-                elif fits(rules_of_r.ENTRY_NAMES, str(name)) or (
-                    fits(rules_of_r.TABLE_NAMES, str(name)) and columns_of(value) is not None
-                ):
-                    counted[lines_of(value)] += 1
-                elif fits(rules_of_r.COLUMN_NAMES, str(name)):
-                    columns |= texts_of(value)
+                    stated[whole(value) or 0] += 1
+                elif fits(rules.ENTRY_NAMES, str(name)):
+                    counted[vectors.lines_of(value)] += 1
+                elif fits(rules.TABLE_NAMES, str(name)):
+                    counted[vectors.lines_of(value) if vectors.columns_of(value) else 0] += 1
+                elif fits(rules.COLUMN_NAMES, str(name)):
+                    columns |= vectors.texts_of(value)
     likely = [(times, n) for n, times in stated.items() if n >= FEWEST]
     likely = likely or [(times, n) for n, times in counted.items() if n >= SURE]
     n_rows = context.n_rows or (max(likely)[1] if likely else None)
     return replace(context, n_rows=n_rows, columns=frozenset(columns))
 
 
-def _whole(value: Any) -> int:
-    """Read a single whole number; 0 where there is none."""
-    array = vector_of(value)
-    if not isinstance(array, np.ndarray) or array.size != 1 or array.dtype.kind not in "if":
-        return 0
-    number = float(array.ravel()[0])
-    return int(number) if 0 <= number <= MOST_ROWS else 0
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
 def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> Rule | None:
     """Find the rule that knows a value in an object of R; None if it must be taken apart."""
     if value is None or (isinstance(value, Opaque) and value.content is None):
-        return rules_of_r.SETTINGS
-    array = vector_of(value)
+        return rules.SETTINGS
+    array = vectors.vector_of(value)
     if isinstance(array, np.ndarray) and hides_bits(array):
-        return rules_of_r.UNKNOWN
+        return rules.UNKNOWN
     n = context.n_rows
-    lines = lines_of(value)
-    for rule in rules_of_r.OF_CLASSES:
+    lines = vectors.lines_of(value)
+    for rule in rules.OF_CLASSES:
         known = rule.names_it(owner.name, name) and rule.form(value, owner)
         # What has a line for each row is looked at again, whatever it is called.
         plain = rule.mark == "leaks" or lines != n or lines == 1
         if known and plain and rule.when(value, context):
             return rule
-    table = columns_of(value, _known_fields(value.name if is_r(value) else owner.name))
+    table = vectors.columns_of(value, _known_fields(value.name if is_r(value) else owner.name))
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
-    if is_code(value):
-        if is_plain_code(value):
-            return rules_of_r.CODE
-        return rules_of_r.UNKNOWN_CODE if n_constants(value) > MOST_CONSTANTS else None
-    if array is None:
-        if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
-            array = np.array([*value, None], dtype=object)[:-1]
-        elif _is_container(value):
-            return None
-        else:
-            return rules_of_r.SETTINGS if forms.is_scalar(value) else rules_of_r.UNKNOWN
-    if isinstance(array, bytes):
-        return rules_of_r.SETTINGS if len(array) <= forms.SHORT else rules_of_r.UNKNOWN
-    return _of_entries(array, owner, name, n)
+    if code.is_code(value):
+        much = rules.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
+        return rules.CODE if code.is_plain_code(value) else much
+    if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
+        array = np.array([*value, None], dtype=object)[:-1]
+    if isinstance(array, np.ndarray):
+        return _of_entries(array, owner, name, n)
+    if array is None and isinstance(value, _CONTAINERS):
+        return None
+    short = forms.is_scalar(value) if array is None else len(array) <= forms.SHORT
+    return rules.SETTINGS if short else rules.UNKNOWN
 
 
 def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | None) -> Rule:
     """Judge a vector, or what each name stands for."""
     texts = [v for v in array.ravel().tolist() if v is not None] if array.dtype == object else []
     names = fits(_NAMES, name) and (bool(texts) or not array.size)
-    if n is not None and len(array) == n >= FEWEST and not (names and is_compact(array)):
-        return rules_of_r.PER_ROW if fits(rules_of_r.PER_ROW_NAMES, name) else rules_of_r.AS_MANY
-    named = n is not None and n >= FEWEST and fits(rules_of_r.TABLE_NAMES, name)
-    # A matrix without its dimensions.
-    if named and n is not None and array.size >= 2 * n and array.size % n == 0:
-        return rules_of_r.ROWS
+    if n is not None and n >= FEWEST:
+        # Names of lines that are none, or numbers.
+        if len(array) == n and not (names and all(str(v).isdigit() for v in texts)):
+            return rules.PER_ROW if fits(rules.PER_ROW_NAMES, name) else rules.AS_MANY
+        # A matrix without its dimensions.
+        if fits(rules.TABLE_NAMES, name) and array.size >= 2 * n and array.size % n == 0:
+            return rules.ROWS
     if name == "levels" and n is not None and 2 * len(texts) > n:
-        return rules_of_r.VALUES
+        return rules.VALUES
     if names and array.size <= _MOST_NAMES and all(len(str(v)) <= forms.MAX_NAME for v in texts):
-        return rules_of_r.NAMES
-    small = forms.short(array, owner) or (
-        len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
-    )
-    return rules_of_r.SETTINGS if small else rules_of_r.UNKNOWN
+        return rules.NAMES
+    same = len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
+    return rules.SETTINGS if same or forms.short(array, owner) else rules.UNKNOWN
 
 
-def _is_container(value: Any) -> bool:
-    return isinstance(value, (StoredObject, Mapping, list, tuple, set, frozenset, Opaque))
-
-
-# ------------------------------------------------------------------------------------- tables
-
-
-def _of_table(table: Columns, name: str, context: Context) -> Rule | None:
+def _of_table(table: vectors.Columns, name: str, context: Context) -> Rule | None:
     """Tell lines that are rows from those that are columns, trees or settings; None if too few."""
     n, d = context.n_rows, len(table.columns)
-    named = fits(rules_of_r.TABLE_NAMES, name)
+    named = fits(rules.TABLE_NAMES, name)
     if n is not None and table.lines == n >= FEWEST:
-        return rules_of_r.ROWS if d >= _LEAST_WIDE[table.kind] else None
-    if is_about(table, context.columns):
-        return rules_of_r.ABOUT_COLUMNS if table.kind != "list" else None
+        return rules.ROWS if d >= _LEAST_WIDE[table.kind] else None
+    if vectors.is_about(table, context.columns):
+        return rules.ABOUT_COLUMNS if table.kind != "list" else None
     known = set() if context.release is None else set(context.release.feature_names)
     if known and table.lines >= FEWEST and len(known & {*table.names}) >= _MOST_KNOWN * len(known):
-        return rules_of_r.ROWS
+        return rules.ROWS
     if table.lines < FEWEST or d < _LEAST_WIDE[table.kind]:
         return None
-    if is_grid(table):
-        return rules_of_r.SETTINGS
-    if table.lines < (FEWEST if named else SURE) or (is_curve(table) and not named):
-        return rules_of_r.UNKNOWN if table.kind == "frame" else None
+    if vectors.is_grid(table):
+        return rules.SETTINGS
+    if table.lines < (FEWEST if named else SURE) or (vectors.is_curve(table) and not named):
+        return rules.UNKNOWN if table.kind == "frame" else None
     # A matrix as wide as it is long is one of columns by columns, more likely than not.
-    return None if table.kind == "matrix" and table.lines <= d and not named else rules_of_r.ROWS
+    return None if table.kind == "matrix" and table.lines <= d and not named else rules.ROWS
 
 
 @lru_cache(1000)
 def _known_fields(owner: str) -> tuple[str, ...]:
     """List the fields of a class that are no columns, whatever their length."""
-    of_class = [rule.names for rule in rules_of_r.OF_CLASSES if fits(rule.owner, owner)]
-    return tuple(" ".join((rules_of_r.ENTRY_NAMES, *of_class)).split())
+    of_class = [rule.names for rule in rules.OF_CLASSES if fits(rule.owner, owner)]
+    return tuple(" ".join((rules.ENTRY_NAMES, *of_class)).split())
 
 
 def rest_of(value: Any) -> list[tuple[str, Any]]:
     """List what stands beside the columns of a table, or beside the entries of a vector."""
-    if isinstance(value, Opaque):
-        return [("content", value.content)]
     if not isinstance(value, (StoredObject, Mapping)):
-        return []
+        return [("content", value.content)] if isinstance(value, Opaque) else []
     members = value.state if isinstance(value, StoredObject) else value
-    if isinstance(value, StoredObject) and vector_of(value) is not None:
+    of_class = value.type if isinstance(value, StoredObject) else ""
+    if of_class and vectors.vector_of(value) is not None:
         return [(k, v) for k, v in members.items() if k not in ("value", "codes")]
-    if isinstance(value, StoredObject) and value.type == "R.environment":
-        inner = rest_of(members["values"]) if isinstance(members.get("values"), Mapping) else []
-        return inner + [(k, v) for k, v in members.items() if k != "values"]
-    if (table := columns_of(value)) is None:
-        return list(members.items())
-    return [(str(k), v) for k, v in members.items() if lines_of(v) != table.lines]
+    if of_class == "R.environment" and isinstance(held := members.get("values"), Mapping):
+        return rest_of(held) + [(k, v) for k, v in members.items() if k != "values"]
+    table = vectors.columns_of(value)
+    lines = -1 if table is None else table.lines
+    return [(str(k), v) for k, v in members.items() if vectors.lines_of(v) != lines]
 
 
 def inside_r(value: Any) -> Iterator[tuple[str | None, Any]]:
     """List the parts of a container of R by their names, or None where they have none."""
-    if isinstance(value, StoredObject):
-        yield from value.state.items()
-    elif isinstance(value, Mapping):
-        yield from ((str(k), v) for k, v in value.items())
-    elif isinstance(value, Opaque):
-        yield None, value.content
-    else:
-        yield from ((None, v) for v in value)
+    if isinstance(value, Opaque):
+        value = [value.content]
+    members = value.state if isinstance(value, StoredObject) else value
+    if isinstance(members, Mapping):
+        return ((str(k), v) for k, v in members.items())
+    return ((None, v) for v in members)

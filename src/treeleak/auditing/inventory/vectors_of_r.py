@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class Columns:
     """A table: vectors of equal length, or a matrix."""
 
     kind: str
-    """frame, matrix or list."""
+    """frame, matrix, list or vector."""
     lines: int
     columns: tuple[NDArray[Any], ...]
     names: tuple[str, ...] = ()
@@ -37,27 +38,22 @@ class Columns:
 
 def vector_of(value: Any) -> Any:
     """The entries of a vector, whatever its class; None of what is no vector."""
+    if isinstance(value, StoredObject) and value.type == "R.factor":
+        return value.get("codes")
     if isinstance(value, StoredObject):
-        if not value.type.startswith("R."):
-            return None
-        if value.type == "R.factor":
-            return value.get("codes")
-        held = value.get("value")
-        return held if isinstance(held, (np.ndarray, bytes)) else None
+        # A column of a data frame may have any name.
+        held = value.type.startswith("R.") and value.type != "R.data.frame"
+        value = value.get("value") if held else None
     return value if isinstance(value, (np.ndarray, bytes)) else None
 
 
 def lines_of(value: Any) -> int:
     """How many entries a vector has, or how many lines a table; 0 of what is neither."""
-    array = vector_of(value)
-    if isinstance(array, np.ndarray):
-        return int(array.shape[0]) if array.ndim else 1
-    if isinstance(array, bytes):
-        return len(array)
     if isinstance(value, StoredObject) and value.type == "R.data.frame":
         table = columns_of(value)
         return table.lines if table is not None else 0
-    return 0
+    array = vector_of(value)
+    return 0 if array is None else len(array) if np.ndim(array) or isinstance(array, bytes) else 1
 
 
 def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
@@ -66,21 +62,20 @@ def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
     ``others``: patterns of names of what is no column of a list. A vector with names is a table of
     one column.
     """
-    if isinstance(value, np.ndarray):
-        return _matrix(value, None)
-    if isinstance(value, Mapping):
-        return _of_members(value, "list", others)
-    if not isinstance(value, StoredObject) or not value.type.startswith("R."):
-        return None
-    if value.type == "R.data.frame":
-        return _of_members(value.state, "frame", ())
-    if (array := vector_of(value)) is not None:
-        if _has_names(value) and isinstance(array, np.ndarray) and array.ndim == 1:
-            return Columns("vector", len(array), (array,), rows=value.get("names"))
-        return _matrix(array, value.get("dimnames"))
-    if value.type == "R.environment":
-        return columns_of(value.get("values"), others)
-    return _of_members(value.state, "list", others)
+    array = vector_of(value)
+    state = value.state if isinstance(value, StoredObject) else {}
+    if isinstance(array, np.ndarray) and array.ndim == 1 and _names_of(value) is not None:
+        return Columns("vector", len(array), (array,), rows=_names_of(value))
+    if array is not None:
+        return _matrix(array, state.get("dimnames"))
+    of_class = value.type if isinstance(value, StoredObject) else ""
+    if of_class == "R.environment":
+        return columns_of(state.get("values"), others)
+    if of_class == "R.data.frame":
+        return _of_members(state, "frame", ())
+    members = value if isinstance(value, Mapping) else state
+    listed = isinstance(value, Mapping) or of_class.startswith("R.")
+    return _of_members(members, "list", others) if listed else None
 
 
 def _matrix(array: Any, dimnames: Any) -> Columns | None:
@@ -94,33 +89,24 @@ def _matrix(array: Any, dimnames: Any) -> Columns | None:
 
 def _of_members(members: Mapping[Any, Any], kind: str, others: tuple[str, ...]) -> Columns | None:
     """Take the vectors of the length that most of them have."""
-    vectors = {
-        str(k): v for k, inner in members.items()
-        if (k not in _BESIDE) and isinstance(v := vector_of(inner), np.ndarray) and v.ndim == 1
-        and (kind == "frame" or not (_has_names(inner) or fits(" ".join(others), str(k))))
-    }  # fmt: skip
+    beside, vectors = " ".join(others), dict[str, NDArray[Any]]()
+    for key, inner in members.items():
+        vector = vector_of(inner)
+        if key in _BESIDE or not isinstance(vector, np.ndarray) or vector.ndim != 1:
+            continue
+        if kind == "frame" or (_names_of(inner) is None and not fits(beside, str(key))):
+            vectors[str(key)] = vector
     lengths = Counter(len(v) for v in vectors.values())
-    if not lengths:
-        return None
-    lines, times = max(lengths.items(), key=lambda item: (item[1], item[0]))
-    if kind == "list" and times < _FEW:
+    lines, times = max(lengths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+    if times < (_FEW if kind == "list" else 1):
         return None
     chosen = {k: v for k, v in vectors.items() if len(v) == lines}
     rows = members.get("row.names") if kind == "frame" else None
     return Columns(kind, lines, tuple(chosen.values()), tuple(chosen), rows)
 
 
-def _has_names(value: Any) -> bool:
-    return isinstance(value, StoredObject) and value.get("names") is not None
-
-
-def is_compact(names: Any) -> bool:
-    """Say whether names of lines are none, or numbers."""
-    if isinstance(names, StoredObject):
-        names = vector_of(names)
-    if not isinstance(names, np.ndarray) or names.dtype != object:
-        return True
-    return all(name is None or str(name).isdigit() for name in names.ravel().tolist())
+def _names_of(value: Any) -> Any:
+    return value.get("names") if isinstance(value, StoredObject) else None
 
 
 def texts_of(value: Any) -> set[str]:
@@ -128,19 +114,18 @@ def texts_of(value: Any) -> set[str]:
     if isinstance(value, Mapping):
         return {str(key) for key in value}
     array = vector_of(value)
-    if not isinstance(array, np.ndarray) or array.dtype != object:
-        return set()
-    return {text for text in array.ravel().tolist() if isinstance(text, str)}
+    texts = (
+        array.ravel().tolist() if isinstance(array, np.ndarray) and array.dtype == object else ()
+    )
+    return {text for text in texts if isinstance(text, str)}
 
 
 def is_about(table: Columns, columns: frozenset[str]) -> bool:
     """Say whether the lines of a table go by columns of another, or by levels of these."""
     if _INTERCEPT in texts_of(table.rows) or {*_OF_COEFFICIENTS} <= {*table.names}:
         return True
-    if not columns:
-        return False
     starts = tuple(name for name in columns if len(name) >= _LEAST_STEM)
-    for names in (table.rows, *table.columns):
+    for names in (table.rows, *table.columns) if columns else ():
         listed = texts_of(names)
         about = sum(t in columns or t == _INTERCEPT or t.startswith(starts) for t in listed)
         if listed and len(listed) == table.lines and about >= _NEARLY_ALL * len(listed):
@@ -150,20 +135,13 @@ def is_about(table: Columns, columns: frozenset[str]) -> bool:
 
 def is_curve(table: Columns) -> bool:
     """Say whether a narrow table ascends or descends in a column, as steps of a curve do."""
-    if len(table.columns) > _CURVE:
-        return False
-    numbers = [c for c in table.columns if c.dtype.kind in "if" and len(c) > 1]
-    steps = [np.diff(c) for c in numbers]
-    return any(bool((s > 0).all() or (s < 0).all()) for s in steps)
+    steps = [np.diff(c) for c in table.columns if c.dtype.kind in "if" and len(c) > 1]
+    narrow = len(table.columns) <= _CURVE
+    return narrow and any(bool((s > 0).all() or (s < 0).all()) for s in steps)
 
 
 def is_grid(table: Columns) -> bool:
     """Say whether a table lists all combinations of a few values, once each, as settings are."""
-    if table.lines > _MOST_COMPARED:
+    if table.lines > _MOST_COMPARED or len(table.columns) < _FEW:
         return False
-    product = 1
-    for column in table.columns:
-        product *= len({str(v) for v in column.tolist()})
-        if product > table.lines:
-            return False
-    return product == table.lines and len(table.columns) > 1
+    return prod(len({str(v) for v in c.tolist()}) for c in table.columns) == table.lines

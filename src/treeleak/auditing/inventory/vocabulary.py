@@ -63,7 +63,7 @@ _LIBRARIES = {
     "interpret": "interpret",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
     **{name: f"{name} (R)" for name in (
-        "ranger", "randomForest", "rpart", "gbm", "partykit", "party")},
+        "ranger", "randomForest", "rpart", "gbm", "partykit")},
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
 _ORIGIN = re.compile(

@@ -15,26 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import static_message
-from treeleak.release.adapters.r.values import (
-    inside,
-    items,
-    number,
-    numbers,
-    plain,
-    text,
-    texts,
-    tree_of,
-    whole,
-    whole_numbers,
-)
-from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS, at_most
+from treeleak.release.adapters.r import values as r
+from treeleak.release.bounds import MOST_CLASSES, MOST_ROWS, at_most
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows, Sampling, Subsample
+from treeleak.release.sampling import AllRows, Subsample
 from treeleak.release.statistics import DRAWS, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
@@ -53,85 +42,58 @@ WEIGHTED = static_message(
 
 @adapter("R", "gbm")
 def _gbm(stored: StoredObject) -> Release:
-    names = texts(stored.get("var.names"), "var.names")
-    kinds = whole_numbers(stored.get("var.type"), "var.type", (0, 2**31), len(names))
-    levels = _levels(stored, names)
-    outputs = whole(stored.get("num.classes")) or 1
+    names = r.texts(stored.get("var.names"), "var.names")
+    kinds = r.whole_numbers(stored.get("var.type"), "var.type", (0, 2**31), len(names))
+    # Of columns of numbers, the list has quantiles.
+    held = r.items(stored.get("var.levels"), "var.levels", len(names))
+    outputs = r.whole(stored.get("num.classes")) or 1
     at_most(MOST_CLASSES, outputs, "classes")
-    listed = items(stored.get("trees"), "trees")
-    read = [_tree(stored, t, tree, kinds, len(names)) for t, tree in enumerate(listed)]
-    trees = [tree for tree, _ in read]
+    listed = r.items(stored.get("trees"), "trees")
+    read = [_tree(stored, f"tree {t}", tree, names, kinds) for t, tree in enumerate(listed)]
+    three, trees = any(more for _, more in read), [tree for tree, _ in read]
     if outputs > 1:
         trees = [replace(tree, output=t % outputs) for t, tree in enumerate(trees)]
-    n_rows = whole(stored.get("nTrain"))
-    share, rate = number(stored.get("bag.fraction")), number(stored.get("shrinkage"))
-    drawn = share != 1.0
-    not_covered = THREE_WAYS if any(three for _, three in read) else None
-    roots = {float(tree.totals[0]) for tree in trees if tree.totals is not None}
+    n_rows = r.whole(stored.get("nTrain"))
+    share, rate = r.number(stored.get("bag.fraction")), r.number(stored.get("shrinkage"))
     n_draws = None if share is None or n_rows is None else int(share * n_rows)
-    if roots != {float(n_draws or 0)} and not not_covered:
-        not_covered = WEIGHTED
-    if any(
-        (e.values != np.round(e.values)).any()
-        for t in trees
-        for e in t.statistics
-        if e.quantity == ROWS
-    ):
-        raise BadModel("nodes hold no whole numbers of rows")
-    sampling: Sampling = AllRows()
+    roots = {float(tree.totals[0]) for tree in trees if tree.totals is not None}
+    drawn = share != 1.0
     if drawn:
-        sampling = Subsample(n_draws=n_draws, rule="gbm")
         trees = [tree.with_counts(DRAWS) for tree in trees]
-    distribution = text(inside(stored, "distribution", "name"))
-    start = number(stored.get("initF")) or 0.0
-    loss = _LOSSES.get(distribution)
+    distribution = r.text(r.inside(stored, "distribution", "name"))
+    start, loss = r.number(stored.get("initF")) or 0.0, _LOSSES.get(distribution)
     fitting = None if loss is None or outputs > 1 or drawn else Fitting(loss)
+    weighted = WEIGHTED if roots != {float(n_draws or 0)} else None
     return Release(
         trees=tuple(trees),
         feature_names=names,
         classes=(0, 1) if distribution in ("bernoulli", "adaboost", "huberized") else (),
-        sampling=sampling,
+        sampling=Subsample(n_draws=n_draws, rule="gbm") if drawn else AllRows(),
         n_rows=n_rows,
-        not_covered=not_covered,
+        not_covered=THREE_WAYS if three else weighted,
         # Rows may lack values of columns that no tree tests, too.
-        maybe_missing=frozenset(names) if any(three for _, three in read) else frozenset(),
-        levels=levels,
+        maybe_missing=frozenset(names) if three else frozenset(),
+        levels=r.levels_of(zip(names, held, strict=True)),
         thresholds_are="midpoints",
         origin="gbm (R)",
         ensemble=Ensemble(distribution[:80], (start,) * outputs, rate, fitting),
     )
 
 
-def _levels(stored: StoredObject, names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Find the texts of factors; of numbers, the list has quantiles."""
-    listed = items(stored.get("var.levels"), "var.levels", len(names))
-    found = {c: plain(v) for c, v in zip(names, listed, strict=True)}
-    return {
-        c: texts(v, c) for c, v in found.items() if isinstance(v, np.ndarray) and v.dtype == object
-    }
-
-
-def _tree(stored: StoredObject, t: int, held: Any, kinds: Any, n_columns: int) -> tuple[Tree, bool]:
+def _tree(
+    stored: StoredObject, where: str, held: Any, names: tuple[str, ...], kinds: IntArray
+) -> tuple[Tree, bool]:
     """Read a tree; also whether rows of it went to a third child."""
-    where = f"tree {t}"
-    vectors = items(held, where)
-    if len(vectors) != 8:
-        raise BadModel(f"{where}: {len(vectors)} vectors, not 8")
-    column = whole_numbers(vectors[0], where, (-1, MOST_COLUMNS))
+    vectors = r.items(held, where, 8)
+    column = r.whole_numbers(vectors[0], where, (-1, len(names)))
     n = len(column)
-    cut = numbers(vectors[1], where, n)
+    cut, rows, value = (r.numbers(vectors[k], where, n) for k in (1, 6, 7))
+    if ((rows < 0) | (rows > MOST_ROWS) | (rows != np.round(rows))).any():
+        raise BadModel(f"{where}: no whole numbers of rows")
     left, right, third = (
-        whole_numbers(vectors[k], where, (-1, min(n, MOST_NODES)), n) for k in (2, 3, 4)
+        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, n), n)) for v in vectors[2:5]
     )
-    rows, value = numbers(vectors[6], where, n), numbers(vectors[7], where, n)
-    if (rows > MOST_ROWS).any() or (column >= n_columns).any():
-        raise BadModel(f"{where}: a column or a number of rows out of range")
-    leaf = column == LEAF
-    left, right, third = (np.where(leaf, LEAF, side) for side in (left, right, third))
-    inner = np.flatnonzero(~leaf)
-    if (np.concatenate([left[inner], right[inner], third[inner]]) < 0).any():
-        raise BadModel(f"{where}: a node without children")
-    sent = rows[left[inner]] + rows[right[inner]] < rows[inner]
+    inner = np.flatnonzero(column != LEAF)
     members = {
         int(v): _categories(stored, cut[v], int(kinds[column[v]]), where)
         for v in inner
@@ -139,48 +101,28 @@ def _tree(stored: StoredObject, t: int, held: Any, kinds: Any, n_columns: int) -
     }
     # Where nobody's value was missing, the third child says nothing: it is left out. Elsewhere a
     # test for a value comes first, which every value meets.
-    more = inner[sent]
-    first = np.arange(n, n + len(more))
-    new = {int(v): int(k) for v, k in zip(more, first, strict=True)}
-
-    def moved(side: Any) -> Any:
-        return np.array([new.get(int(v), int(v)) for v in side], dtype=np.int64)
-
-    left, right, third = moved(left), moved(right), moved(third)
-    left, right = np.concatenate([left, more]), np.concatenate([right, third[more]])
-    column = np.concatenate([column, column[more]])
-    cut = np.concatenate([cut, np.full(len(more), np.inf)])
-    rows = np.concatenate([rows, rows[more]])
-    value = np.concatenate([value, value[more]])
-    rows[more] = rows[left[more]] + rows[right[more]]
-    strict = np.arange(n + len(more)) < n
-    if 0 in new:
-        left, right, column, cut, rows, value, strict, members = _root_first(
-            new[0], left, right, column, cut, rows, value, strict, members
-        )
-    tree, order = tree_of(where, (left, right), column, cut, members, strict)
+    at = inner[rows[left[inner]] + rows[right[inner]] < rows[inner]]
+    new = np.arange(n, n + len(at))
+    for v, k in zip(at.tolist(), new.tolist(), strict=True):
+        if v in members:
+            members[k] = members.pop(v)
+    column = np.append(column, column[at])
+    cut, value = (np.append(array, array[at]) for array in (cut, value))
+    rows = np.append(rows, rows[left[at]] + rows[right[at]])
+    left, right = np.append(left, left[at]), np.append(right, right[at])
+    left[at], right[at], cut[at] = new, third[at], np.inf
+    strict = ~np.isin(np.arange(len(cut)), at)
+    tree, order = r.tree_of(where, (left, right), column, cut, (names, {}), members, strict)
     entries = (
         NodeStatistic(ROWS, rows[order]),
         NodeStatistic(VALUE, np.where(tree.is_leaf, value[order], 0.0), tree.is_leaf),
     )
-    return tree.with_statistics(Statistics(entries)), bool(len(more))
+    return tree.with_statistics(Statistics(entries)), bool(len(at))
 
 
-def _root_first(root: int, left: Any, right: Any, *rest: Any) -> tuple[Any, ...]:
-    """Let the root and node 0 change places."""
-    n = len(left)
-    swap = np.arange(n)
-    swap[[0, root]] = root, 0
-    sides = [np.where(side < 0, LEAF, swap[np.maximum(side, 0)])[swap] for side in (left, right)]
-    *arrays, members = rest
-    members = {int(swap[v]): m for v, m in members.items()}
-    return (*sides, *(array[swap] for array in arrays), members)
-
-
-def _categories(stored: StoredObject, at: float, n: int, where: str) -> Any:
+def _categories(stored: StoredObject, at: float, n: int, where: str) -> IntArray:
     """List the categories that go left, from 0."""
-    listed = items(stored.get("c.splits"), "c.splits")
-    if at != int(at) or not 0 <= at < len(listed):
+    listed = r.items(stored.get("c.splits"), "c.splits")
+    if not 0 <= at < len(listed) or at != int(at):
         raise BadModel(f"{where}: c.splits has no item {at:g}")
-    side: FloatArray = numbers(listed[int(at)], "c.splits", n)
-    return np.flatnonzero(side == _LEFT)
+    return np.flatnonzero(r.numbers(listed[int(at)], "c.splits", n) == _LEFT)

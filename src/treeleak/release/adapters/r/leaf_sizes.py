@@ -20,7 +20,7 @@ from treeleak.release.tree import Tree
 MOST_POINTS = 2**18
 MOST_LEAVES = 2**26
 """Points of the grid, and points times trees, that are looked at."""
-MOST_MATCHES = 64
+MOST_MATCHES = 16
 """Points for each row, on average, beyond which predictions tell too little."""
 _AT_ONCE = 2**22
 _WHOLE = 1e-6
@@ -29,66 +29,40 @@ _WHOLE = 1e-6
 def leaf_sizes(
     trees: Sequence[Tree], means: OutOfBag, draws: IntArray, *, whole_shares: bool
 ) -> list[FloatArray] | None:
-    """Work out the draws in each leaf of trees without counts.
+    """Work out the draws in each leaf of trees without counts; 0 at other nodes.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        That compare in double precision.
-    means : OutOfBag
-        What trees predict at their nodes, and the means of it for each row.
-    draws : int array, shape (n_trees, n_rows)
-    whole_shares : bool
-        Whether what leaves predict are shares, which times the draws are whole numbers.
-
-    Returns
-    -------
-    list of float array, shape (n_nodes,), or None
-        Draws at leaves, 0 elsewhere. None if the grid is large, or rows do not settle.
+    ``means``: what trees, which compare in double precision, predict at their nodes, and the means
+    of it for each row. ``draws``, shape (n_trees, n_rows). ``whole_shares``: whether what leaves
+    predict are shares, which times the draws are whole numbers. Returns None if the grid is large,
+    or rows do not settle.
     """
     if draws.shape != (len(trees), len(means.mean)) or not draws.size:
         return None
     if (draws > 0).all(axis=0).any() or np.isnan(means.mean).any():
         return None
     leaf = _leaves_of_points(trees)
-    if leaf is None:
-        return None
-    found = _matches(trees, leaf, means, draws)
-    if found is None:
-        return None
-    shares = means.values if whole_shares else None
-    settled = _settled(leaf, found, draws, shares)
-    if settled is None:
+    points = None if leaf is None else _points_of_rows(leaf, means, draws)
+    if leaf is None or points is None:
         return None
     sizes = [
         np.bincount(at, b, tree.n_nodes).astype(float)
-        for tree, at, b in zip(trees, leaf[settled].T, draws, strict=True)
+        for tree, at, b in zip(trees, leaf[points].T, draws, strict=True)
     ]
     empty = any((n[tree.leaves] == 0).any() for tree, n in zip(trees, sizes, strict=True))
-    broken = shares is not None and any(
-        (np.abs(n[:, None] * s - np.round(n[:, None] * s)) > _WHOLE).any()
-        for n, s in zip(sizes, shares, strict=True)
-    )
+    counts = [n[:, None] * v for n, v in zip(sizes, means.values, strict=True)]
+    broken = whole_shares and any((np.abs(c - np.round(c)) > _WHOLE).any() for c in counts)
     return None if empty or broken else sizes
 
 
 def _leaves_of_points(trees: Sequence[Tree]) -> IntArray | None:
     """Find the node where each point of the grid ends in each tree; equal points once."""
-    n_columns = 1 + max(int(tree.feature.max()) for tree in trees)
-    cuts: list[list[float]] = [[] for _ in range(n_columns)]
-    codes = [0] * n_columns
+    ends: list[set[float]] = [set() for _ in range(1 + max(tree.feature.max() for tree in trees))]
     for tree in trees:
         sets = {} if tree.categories is None else tree.categories.by_node
         for v in np.flatnonzero(~tree.is_leaf).tolist():
-            column = int(tree.feature[v])
-            if v in sets:
-                codes[column] = max(codes[column], int(sets[v].max()) + 2)
-            else:
-                cuts[column].append(float(tree.threshold[v]))
-    values = []
-    for of_column, n_codes in zip(cuts, codes, strict=True):
-        ends = sorted({*of_column, *map(float, range(min(n_codes, 100)))})
-        values.append(np.array([*ends, (ends[-1] if ends else 0.0) + 1.0]))
+            codes = range(min(int(sets[v].max()) + 2, 100)) if v in sets else ()
+            ends[tree.feature[v]] |= {*map(float, codes)} if v in sets else {tree.threshold[v]}
+    values = [np.array([*sorted(of), max(of, default=0.0) + 1.0]) for of in ends]
     n_points = prod(map(len, values))
     if n_points > MOST_POINTS or n_points * len(trees) > MOST_LEAVES:
         return None
@@ -97,16 +71,14 @@ def _leaves_of_points(trees: Sequence[Tree]) -> IntArray | None:
     return np.unique(leaf, axis=0)
 
 
-def _matches(
-    trees: Sequence[Tree], leaf: IntArray, means: OutOfBag, draws: IntArray
-) -> list[IntArray] | None:
-    """List for each row the points whose predictions have its mean."""
+def _points_of_rows(leaf: IntArray, means: OutOfBag, draws: IntArray) -> IntArray | None:
+    """Find for each row the point whose prediction has its mean; None unless one alone does."""
     out = (draws == 0).astype(float)
-    n_out = out.sum(axis=0)
-    near, step = means.off(), max(_AT_ONCE // len(trees), 1)
+    n_out, n_rows = out.sum(axis=0), draws.shape[1]
+    near, step = means.off(), max(_AT_ONCE // max(draws.shape), 1)
     row, point = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for begin, end in pairwise([*range(0, len(leaf), step), len(leaf)]):
-        fits = np.ones((end - begin, draws.shape[1]), dtype=bool)
+        fits = np.ones((end - begin, n_rows), dtype=bool)
         for c in range(means.mean.shape[1]):
             held = [v[at, c] for v, at in zip(means.values, leaf[begin:end].T, strict=True)]
             mean = np.stack(held, axis=1) @ out / n_out
@@ -114,64 +86,13 @@ def _matches(
         points, rows = np.nonzero(fits)
         row.append(rows)
         point.append(points + begin)
-        if sum(map(len, row)) > MOST_MATCHES * draws.shape[1]:
+        if sum(map(len, row)) > MOST_MATCHES * n_rows:
             return None
     rows, points = np.concatenate(row), np.concatenate(point)
-    order = np.argsort(rows, kind="stable")
-    ends = np.searchsorted(rows[order], np.arange(1, draws.shape[1]))
-    return np.split(points[order], ends)
-
-
-def _settled(
-    leaf: IntArray,
-    found: list[IntArray],
-    draws: IntArray,
-    shares: tuple[FloatArray, ...] | None,
-) -> IntArray | None:
-    """Choose a point for each row; None unless one alone fits."""
-    if not all(map(len, found)):
+    _, first = np.unique(rows, return_index=True)
+    if len(first) < n_rows:
         return None
-    open_ = [k for k, points in enumerate(found) if len(points) > 1]
-    while open_:
-        left = []
-        for k in open_:
-            # What differs only where the row was not drawn is the same to all counts.
-            drew = draws[:, k] > 0
-            _, first = np.unique(leaf[found[k]][:, drew], axis=0, return_index=True)
-            found[k] = found[k][np.sort(first)]
-            if len(found[k]) > 1 and shares is not None:
-                others = [i for i in open_ if i != k and len(found[i]) > 1]
-                found[k] = _whole(leaf, found, k, others, draws, shares)
-            if not len(found[k]):
-                return None
-            if len(found[k]) > 1:
-                left.append(k)
-        if len(left) == len(open_):
-            return None
-        open_ = left
-    return np.array([points[0] for points in found])
-
-
-def _whole(
-    leaf: IntArray,
-    found: list[IntArray],
-    k: int,
-    others: list[int],
-    draws: IntArray,
-    shares: tuple[FloatArray, ...],
-) -> IntArray:
-    """Keep the points of a row with which its leaves hold whole numbers of each class."""
-    open_ = {k, *others}
-    rows = np.array([i for i in range(draws.shape[1]) if i not in open_], dtype=np.int64)
-    points = np.array([found[i][0] for i in rows], dtype=np.int64)
-    keep = np.ones(len(found[k]), dtype=bool)
-    for t in np.flatnonzero(draws[:, k]):
-        may = {int(v) for i in others if draws[t, i] for v in leaf[found[i], t]}
-        for j, point in enumerate(found[k]):
-            v = int(leaf[point, t])
-            if v in may:
-                continue
-            n = draws[t, rows[leaf[points, t] == v]].sum() + draws[t, k]
-            counts = n * shares[t][v]
-            keep[j] &= bool((np.abs(counts - np.round(counts)) <= _WHOLE).all())
-    return found[k][keep]
+    chosen = points[first]
+    # What differs only where the row was not drawn is the same to all counts.
+    differ = (leaf[points] != leaf[chosen[rows]]) & (draws.T[rows] > 0)
+    return None if differ.any() else np.asarray(chosen)

@@ -14,33 +14,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.release.adapters.r.values import (
-    inside,
-    numbers,
-    plain,
-    text,
-    texts,
-    tree_of,
-    whole_numbers,
-)
+from treeleak.release.adapters.r import values as r
 from treeleak.release.adapters.shares import cut_below
 from treeleak.release.bounds import MOST_NODES, MOST_ROWS
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
-from treeleak.release.statistics import (
-    MEAN,
-    ROWS,
-    VARIANCE,
-    WEIGHTS,
-    NodeStatistic,
-    Statistics,
-)
+from treeleak.release.statistics import MEAN, ROWS, VARIANCE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
 
@@ -58,7 +42,7 @@ NO_COUNTS_BY_CLASS = static_message(
     "its nodes, and no targets",
     "r_rpart_method",
 )
-_LEAF, _LEFT, _RIGHT = "<leaf>", 1, 3
+_LEAF, _LEFT = "<leaf>", 1
 DEEPEST = 53
 
 
@@ -67,42 +51,52 @@ def _rpart(stored: StoredObject) -> Release:
     frame = stored.get("frame")
     if not isinstance(frame, StoredObject):
         raise BadInput("this rpart object holds no tree (frame)")
-    variables = _texts_or_factor(frame.get("var"))
-    number = _node_numbers(frame, len(variables))
+    variables = r.texts(frame.get("var"), "frame$var")
+    n_nodes = len(variables)
+    n = r.whole_numbers(frame.get("n"), "frame$n", (0, MOST_ROWS), n_nodes)
     xlevels = stored.get("xlevels")
-    levels = (
-        {str(c): texts(v, str(c)) for c, v in xlevels.items()} if isinstance(xlevels, dict) else {}
-    )
-    names = _columns(stored, variables)
-    tree, order, lacking, missing = _tree(stored, frame, variables, number, names, levels)
-    n = whole_numbers(frame.get("n"), "frame$n", (0, MOST_ROWS), len(variables))[order]
-    weight = numbers(frame.get("wt"), "frame$wt", len(variables))[order]
-    method = text(stored.get("method"))
-    classes: tuple[Any, ...] = ()
+    levels = r.levels_of(xlevels.items()) if isinstance(xlevels, dict) else {}
+    names = tuple(dict.fromkeys(v for v in variables if v != _LEAF))
+    if (named := r.inside(stored, "ordered", "names")) is not None:
+        # All columns that the model was given.
+        given = r.texts(named, "ordered")
+        names = given if set(names) <= set(given) else names
+    tree, order, lacking, missing = _tree(stored, variables, n, (names, levels))
+    rows = n[order].astype(float)
+    weight = r.numbers(frame.get("wt"), "frame$wt", n_nodes)[order]
+    method, weighted = r.text(stored.get("method")), not np.array_equal(weight, rows)
+    classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    entries: list[NodeStatistic] = [NodeStatistic(ROWS, n.astype(float))]
+    entries = [NodeStatistic(ROWS, rows)]
     if method == "class":
-        classes = texts(stored.get("ylevels"), "ylevels")
-        counts = _class_counts(frame, len(classes), len(variables))[order]
-        weighted = not np.array_equal(weight, n) or (counts != np.round(counts)).any()
-        notes = (WEIGHTED,) * bool(weighted)
+        classes = r.texts(stored.get("ylevels"), "ylevels")
+        # Behind the class that a node predicts.
+        table = r.numbers(frame.get("yval2"), "frame$yval2", n_nodes, 2)
+        counts = table[order, 1 : 1 + len(classes)]
+        if counts.shape[1] < len(classes) or not (counts >= 0).all():
+            raise BadModel("frame$yval2: no counts of all classes")
+        weighted = weighted or bool((counts != np.round(counts)).any())
+        notes = (WEIGHTED,) if weighted else ()
         entries.insert(0, NodeStatistic(WEIGHTS if weighted else ROWS, counts))
-    elif method == "anova" and np.array_equal(weight, n):
-        mean = numbers(frame.get("yval"), "frame$yval", len(variables))[order]
-        deviance = numbers(frame.get("dev"), "frame$dev", len(variables))[order]
-        variance = np.maximum(deviance, 0.0) / np.maximum(n, 1)
+    elif method == "anova" and not weighted:
+        mean, deviance = (r.numbers(frame.get(k), k, n_nodes)[order] for k in ("yval", "dev"))
+        variance = np.maximum(deviance, 0.0) / np.maximum(rows, 1)
         entries += [NodeStatistic(MEAN, mean), NodeStatistic(VARIANCE, variance)]
     else:
         notes = (NO_COUNTS_BY_CLASS,)
-    tree, kept = _cut(tree, lacking)
+    below, parent = np.zeros(n_nodes, dtype=bool), tree.parent
+    for v in range(1, n_nodes):
+        below[v] = below[parent[v]] or lacking[parent[v]]
+    kept = np.flatnonzero(~below)
+    tree = cut_below(tree, np.flatnonzero(lacking & ~below).tolist(), kept)
     held = tuple(NodeStatistic(entry.quantity, entry.values[kept]) for entry in entries)
     return Release(
         trees=(tree.with_statistics(Statistics(held)),),
         feature_names=names,
         classes=classes,
         sampling=AllRows(),
-        n_rows=int(n[0]) or None,
-        left_out=SURROGATES(nodes=len(lacking)) if len(lacking) else None,
+        n_rows=int(n[order[0]]) or None,
+        left_out=SURROGATES(nodes=int(lacking.sum())) if lacking.any() else None,
         maybe_missing=frozenset(missing),
         levels=levels,
         thresholds_are="midpoints",
@@ -111,132 +105,54 @@ def _rpart(stored: StoredObject) -> Release:
     )
 
 
-def _texts_or_factor(value: Any) -> tuple[str, ...]:
-    """Take texts that older versions of R keep as a factor."""
-    if isinstance(value, StoredObject) and value.name == "factor":
-        levels = texts(value.get("levels"), "levels")
-        codes = whole_numbers(value.get("codes"), "frame$var", (1, len(levels) + 1))
-        return tuple(levels[c - 1] for c in codes)
-    return texts(value, "frame$var")
-
-
-def _node_numbers(frame: StoredObject, n: int) -> list[int]:
-    """Number the nodes as a full binary tree does."""
-    names = plain(frame.get("row.names"))
-    if isinstance(names, (int, np.integer)):
-        names = np.arange(1, int(names) + 1) if 0 <= names <= MOST_NODES else None
-    if isinstance(names, np.ndarray) and names.dtype == object:
-        if not all(isinstance(k, str) and k.isdigit() and len(k) < 20 for k in names.tolist()):
-            raise BadModel("row names of the frame are no numbers of nodes")
-        names = np.array([int(k) for k in names.tolist()], dtype=np.int64)
-    if not isinstance(names, np.ndarray) or names.shape != (n,):
-        raise BadModel("row names of the frame are no numbers of nodes")
-    return [int(k) for k in whole_numbers(names, "row names of the frame", (1, 2.0**DEEPEST))]
-
-
-def _columns(stored: StoredObject, variables: tuple[str, ...]) -> tuple[str, ...]:
-    """Name the columns: all that the model was given, where it says so, else those it tests."""
-    ordered = stored.get("ordered")
-    named = ordered.get("names") if isinstance(ordered, StoredObject) else None
-    found = () if named is None else texts(named, "ordered")
-    tested = tuple(dict.fromkeys(v for v in variables if v != _LEAF))
-    return found if set(tested) <= set(found) else tested
-
-
 def _tree(
     stored: StoredObject,
-    frame: StoredObject,
     variables: tuple[str, ...],
-    number: list[int],
-    names: tuple[str, ...],
-    levels: dict[str, tuple[str, ...]],
-) -> tuple[Tree, IntArray, IntArray, set[str]]:
+    n: IntArray,
+    columns: tuple[tuple[str, ...], r.Levels],
+) -> tuple[Tree, IntArray, Any, set[str]]:
     """Read the tree; also the nodes whose rows had missing values, and the columns that had."""
-    n_nodes = len(variables)
+    n_nodes, names = len(variables), r.inside(stored, "frame", "row.names")
+    if isinstance(names, (int, np.integer)) and names == n_nodes:  # Of 1 to n, R keeps n alone.
+        names = np.arange(1, n_nodes + 1)
+    number = r.whole_numbers(names, "row.names", (1, 2.0**DEEPEST), n_nodes).tolist()
     place = {k: v for v, k in enumerate(number)}
-    n = whole_numbers(frame.get("n"), "frame$n", (0, MOST_ROWS), n_nodes)
-    after = [
-        whole_numbers(frame.get(key), f"frame${key}", (0, MOST_NODES), n_nodes)
+    n_compete, n_surrogate = (
+        r.whole_numbers(r.inside(stored, "frame", key), key, (0, MOST_NODES), n_nodes)
         for key in ("ncompete", "nsurrogate")
-    ]
+    )
     inner = [v for v in range(n_nodes) if variables[v] != _LEAF]
-    splits = _splits(stored, bool(inner))
-    left, right = np.full((2, n_nodes), LEAF, dtype=np.int64)
-    feature, threshold = np.full(n_nodes, LEAF), np.full(n_nodes, np.nan)
-    members: dict[int, IntArray] = {}
-    lacking, missing, line = np.zeros(n_nodes, dtype=bool), set[str](), 0
-    rows_of_splits = _names_of_splits(stored, len(splits))
+    held = stored.get("splits")
+    splits = r.numbers(held, "splits", dimensions=2) if inner else np.zeros((0, 4))
+    of_splits = r.names_along(held, 0) or ()
+    left, right, feature = np.full((3, n_nodes), LEAF, dtype=np.int64)
+    threshold, members, line = np.full(n_nodes, np.nan), dict[int, IntArray](), 0
+    lacking, missing = np.zeros(n_nodes, dtype=bool), set[str]()
     for v in inner:
-        n_compete, n_surrogate = int(after[0][v]), int(after[1][v])
-        if line + n_compete >= len(splits):
-            raise BadModel(f"node {number[v]}: no line of splits")
-        for k in range(line, line + 1 + n_compete):
-            if splits[k, 0] < n[v]:
-                missing.add(rows_of_splits[k])
-        count, n_categories, index = splits[line, 0], splits[line, 1], splits[line, 3]
-        line += 1 + n_compete + n_surrogate
-        lacking[v] = count < n[v]
+        taken = splits[line : line + 1 + n_compete[v]]
         children = [place.get(2 * number[v], LEAF), place.get(2 * number[v] + 1, LEAF)]
-        if LEAF in children or variables[v] not in names:
-            raise BadModel(f"node {number[v]}: without its children, or its column")
-        feature[v] = names.index(variables[v])
+        if len(taken) != 1 + n_compete[v] or splits.shape[1] < 4 or LEAF in children:
+            raise BadModel(f"node {number[v]}: without its children, or its lines of splits")
+        few = np.flatnonzero(taken[:, 0] < n[v])
+        missing |= {of_splits[line + k] for k in few if line + k < len(of_splits)}
+        lacking[v], line = 0 in few, line + 1 + n_compete[v] + n_surrogate[v]
+        feature[v] = columns[0].index(variables[v])
+        n_categories, threshold[v] = taken[0, 1], taken[0, 3]
         if abs(n_categories) == 1:
-            threshold[v] = index
             children = children[:: -int(n_categories)]
-            if variables[v] in levels:  # An ordered factor: its codes count from 1.
-                threshold[v] -= 1
         else:
-            members[v] = _categories(stored, index, n_categories, number[v])
+            members[v] = _categories(stored, threshold[v], n_categories, number[v])
         left[v], right[v] = children
     strict = np.ones(n_nodes, dtype=bool)
-    tree, order = tree_of("the tree", (left, right), feature, threshold, members, strict)
+    tree, order = r.tree_of("the tree", (left, right), feature, threshold, columns, members, strict)
     if len(order) != n_nodes:
         raise BadModel("the frame holds nodes that the root does not lead to")
-    return tree, order, np.flatnonzero(lacking[order]), missing & set(names)
-
-
-def _splits(stored: StoredObject, wanted: bool) -> FloatArray:
-    if not wanted:
-        return np.zeros((0, 5))
-    splits = numbers(stored.get("splits"), "splits", dimensions=2)
-    if splits.shape[1] < 4:
-        raise BadModel(f"splits: of the shape {splits.shape}")
-    return splits
-
-
-def _names_of_splits(stored: StoredObject, n: int) -> tuple[str, ...]:
-    named = inside(stored, "splits", "dimnames")
-    names = named[0] if isinstance(named, (list, tuple)) and named else None
-    found = ("",) * n if names is None else texts(names, "splits")
-    return found if len(found) == n else ("",) * n
+    return tree, order, lacking[order], missing & set(columns[0])
 
 
 def _categories(stored: StoredObject, index: float, n: float, node: int) -> IntArray:
     """List the categories that go left, from 0."""
-    table = whole_numbers(stored.get("csplit"), "csplit", (0, 4), dimensions=2)
-    if index != int(index) or not 1 <= index <= len(table) or not 2 <= n <= table.shape[1]:
+    table = r.whole_numbers(stored.get("csplit"), "csplit", (0, 4), dimensions=2)
+    if not 1 <= index <= len(table) or index != int(index) or not 2 <= n <= table.shape[1]:
         raise BadModel(f"node {node}: csplit has no line {index:g} of {n:g} categories")
     return np.flatnonzero(table[int(index) - 1, : int(n)] == _LEFT)
-
-
-def _class_counts(frame: StoredObject, n_classes: int, n_nodes: int) -> FloatArray:
-    """Read the counts of the classes: behind the class that a node predicts."""
-    table: NDArray[Any] = numbers(frame.get("yval2"), "frame$yval2", n_nodes, dimensions=2)
-    if table.shape[1] < 1 + n_classes:
-        raise BadModel(f"frame$yval2: of the shape {table.shape}")
-    counts: FloatArray = table[:, 1 : 1 + n_classes]
-    if not (counts >= 0).all():
-        raise BadModel("frame$yval2: a negative count")
-    return counts
-
-
-def _cut(tree: Tree, ends: IntArray) -> tuple[Tree, IntArray]:
-    """End a tree at some nodes; returns what is left, and which nodes those are."""
-    if not len(ends):
-        return tree, np.arange(tree.n_nodes)
-    parent, below = tree.parent, np.zeros(tree.n_nodes, dtype=bool)
-    for v in range(1, tree.n_nodes):
-        below[v] = below[parent[v]] or parent[v] in set(ends.tolist())
-    kept = np.flatnonzero(~below)
-    ends = np.array([v for v in ends if not below[v]], dtype=np.int64)
-    return cut_below(tree, ends.tolist(), kept), kept

@@ -6,7 +6,7 @@ array as an object of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from treeleak.release.statistics import Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, CategorySets, Tree
 
-LARGEST = 1e100
 MOST_BITS = 53
 """Categories that a subset, written as a number, can name."""
+Levels = dict[str, tuple[str, ...]]
+"""The texts of factors, by the names of their columns."""
 
 
 def plain(value: Any) -> Any:
@@ -67,28 +68,16 @@ def whole_numbers(
 def number(value: Any) -> float | None:
     """Take a single number; None for anything else."""
     array = plain(value)
-    if isinstance(array, np.ndarray) and array.size == 1 and array.dtype.kind in "biuf":
-        single = float(array.ravel()[0])
-        return single if np.isfinite(single) else None
-    return None
+    fits = isinstance(array, np.ndarray) and array.size == 1 and array.dtype.kind in "biuf"
+    return float(array.ravel()[0]) if fits and np.isfinite(array).all() else None
 
 
-def whole(value: Any, most: int = MOST_ROWS) -> int | None:
+def whole(value: Any) -> int | None:
     """Take a single whole number, 0 or more; None for anything else."""
     single = number(value)
-    fits = single is not None and single == int(single) and 0 <= single <= most
-    return int(single) if fits and single is not None else None
-
-
-def texts(value: Any, where: str) -> tuple[str, ...]:
-    """Take texts, none of them missing."""
-    array = plain(value)
-    if not isinstance(array, np.ndarray) or array.ndim != 1:
-        raise BadModel(f"{where}: not texts")
-    found = tuple(array.tolist())
-    if not all(isinstance(text, str) for text in found):
-        raise BadModel(f"{where}: not texts")
-    return found
+    if single is None or not 0 <= single <= MOST_ROWS or single != int(single):
+        return None
+    return int(single)
 
 
 def text(value: Any) -> str:
@@ -98,9 +87,33 @@ def text(value: Any) -> str:
     return single if isinstance(single, str) else ""
 
 
+def is_factor(value: Any) -> bool:
+    """Say whether this is a factor: codes from 1, and the text of each."""
+    return isinstance(value, StoredObject) and value.name in ("factor", "ordered")
+
+
+def texts(value: Any, where: str) -> tuple[str, ...]:
+    """Take texts, none of them missing, or those of a factor's codes."""
+    if is_factor(value):
+        levels = texts(value.get("levels"), where)
+        codes = whole_numbers(value.get("codes"), where, (1, len(levels) + 1))
+        return tuple(levels[c - 1] for c in codes)
+    array = plain(value)
+    found = tuple(array.tolist()) if isinstance(array, np.ndarray) and array.ndim == 1 else (None,)
+    if not all(isinstance(text, str) for text in found):
+        raise BadModel(f"{where}: not texts")
+    return found
+
+
+def levels_of(columns: Iterable[tuple[str, Any]]) -> Levels:
+    """Find the columns of texts among what a model keeps of the values of each column."""
+    held = ((c, plain(v)) for c, v in columns)
+    return {c: texts(v, c) for c, v in held if isinstance(v, np.ndarray) and v.dtype == object}
+
+
 def names_along(value: Any, axis: int) -> tuple[str, ...] | None:
     """Name what stands along an axis of a matrix; None where it has no names."""
-    names = value.get("dimnames") if isinstance(value, StoredObject) else None
+    names = inside(value, "dimnames")
     names = list(names.values()) if isinstance(names, Mapping) else names
     if not isinstance(names, (list, tuple)) or len(names) <= axis or names[axis] is None:
         return None
@@ -117,15 +130,6 @@ def items(value: Any, where: str, n: int | None = None) -> list[Any]:
     return list(found)
 
 
-def call_names(stored: StoredObject) -> frozenset[str] | None:
-    """Name the arguments with which a model was made; None where its call is not there."""
-    call = stored.get("call")
-    arguments = call.get("arguments") if isinstance(call, StoredObject) else None
-    if not isinstance(arguments, (list, tuple)):
-        return None
-    return frozenset(str(item[0]) for item in arguments if isinstance(item, tuple) and item[0])
-
-
 def subset(mask: float, where: str) -> IntArray:
     """List the categories, from 0, whose bits are set in a number."""
     if not 0 <= mask < 2.0**MOST_BITS or mask != np.floor(mask):
@@ -139,49 +143,37 @@ def tree_of(
     children: tuple[IntArray, IntArray],
     feature: IntArray,
     threshold: FloatArray,
-    members: Mapping[int, IntArray] | None = None,
+    columns: tuple[Sequence[str], Mapping[str, Any]],
+    members: Mapping[int, IntArray],
     strict: BoolArray | None = None,
 ) -> tuple[Tree, IntArray]:
-    """Lay out a tree whose nodes stand in any order.
+    """Lay out a tree whose nodes stand in any order; also returns which given node each is.
 
-    Parameters
-    ----------
-    where : str
-        The tree, in words.
-    children : pair of int array, shape (n_nodes,)
-        On the left and on the right; -1 at a leaf.
-    feature, threshold : array, shape (n_nodes,)
-        What stands at leaves is not read.
-    members : mapping of int to int array
-        The categories that go left, of each node that tests for them.
-    strict : bool array
-        Which tests ask for less than the threshold.
-
-    Returns
-    -------
-    Tree
-        Without statistics.
-    int array
-        Which of the given nodes is each of its nodes.
+    ``children``: -1 at a leaf; what else stands at leaves is not read. ``columns``: their names,
+    and which of them are factors whose thresholds count codes from 1. ``members``: the categories
+    that go left, from 0, of each node that tests for them. ``strict``: which tests ask for less
+    than the threshold. The tree has no statistics yet.
     """
     left, right = children
     order = parents_first(left, right, where)
     leaf = left[order] == LEAF
-    cuts = np.where(leaf, np.nan, threshold[order])
+    column = np.where(leaf, LEAF, feature[order])
+    if (column[~leaf] < 0).any() or (column >= len(columns[0])).any():
+        raise BadModel(f"{where}: tests a column that there is not")
+    coded = np.array([*(name in columns[1] for name in columns[0]), False])
+    cuts = np.where(leaf, np.nan, threshold[order] - coded[column])
+    place = {int(node): at for at, node in enumerate(order)}
+    placed = sorted((place[v], np.unique(m)) for v, m in members.items() if v in place)
+    if any((m < 0).any() or (m >= MOST_CATEGORY).any() for _, m in placed):
+        raise BadModel(f"{where}: a category that is not a whole number")
     sets = None
-    if members:
-        place = {int(node): at for at, node in enumerate(order)}
-        placed = sorted((place[v], np.unique(m)) for v, m in members.items() if v in place)
+    if placed:
         nodes = [np.full(len(m), v, dtype=np.int64) for v, m in placed]
-        if any((m < 0).any() or (m >= MOST_CATEGORY).any() for _, m in placed):
-            raise BadModel(f"{where}: a category that is not a whole number")
-        cuts[[v for v, _ in placed]] = np.nan
         sets = CategorySets(np.concatenate(nodes), np.concatenate([m for _, m in placed]))
-        # A set that is empty stands in no list: a test that nothing meets.
-        for v, m in placed:
-            cuts[v] = np.nan if len(m) else -np.inf
+    for v, m in placed:  # A set that is empty stands in no list: a test that nothing meets.
+        cuts[v] = np.nan if len(m) else -np.inf
     tree = Tree(
-        np.where(leaf, LEAF, feature[order]),
+        column,
         cuts,
         renumbered(order, left, len(left)),
         renumbered(order, right, len(left)),
@@ -199,11 +191,3 @@ def summed(tree: Tree, of_leaves: NDArray[Any]) -> FloatArray:
     for v in np.flatnonzero(~tree.is_leaf)[::-1]:  # Children stand behind their parents.
         out[v] = out[tree.left[v]] + out[tree.right[v]]
     return out.reshape(of_leaves.shape)
-
-
-def recoded(
-    threshold: FloatArray, feature: IntArray, names: Sequence[str], levels: Mapping[str, Any]
-) -> FloatArray:
-    """Count the codes of factors from 0, where R does from 1."""
-    coded = np.array([name in levels for name in names], dtype=bool)
-    return np.asarray(threshold - coded[np.maximum(feature, 0)])

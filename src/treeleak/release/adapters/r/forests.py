@@ -1,0 +1,113 @@
+"""What the forests of ranger and randomForest have in common: leaves without numbers of rows.
+
+Leaves hold the class, the share of each class, or the mean target. Beside them stand the draws of
+each tree, if they were kept, and what the trees that did not draw a row say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import BadModel
+from treeleak.core.message import static_message
+from treeleak.release.adapters.r.leaf_sizes import leaf_sizes
+from treeleak.release.adapters.r.values import inside, names_along, plain, summed
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.out_of_bag import out_of_bag
+from treeleak.release.release import Release
+from treeleak.release.statistics import DRAWS, LABELS, MEAN, VALUE, NodeStatistic, Statistics
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Tree
+
+KINDS = CLASSES, SHARES, TARGETS = "Classification", "Probability estimation", "Regression"
+_LARGEST = 1e100
+FROM_OUT_OF_BAG = static_message(
+    "The file holds class shares or mean targets of leaves, without sizes. How many draws each "
+    "leaf holds follows from the kept draws and the out-of-bag predictions.",
+    "r_sizes_from_out_of_bag",
+)
+NAMED = static_message(
+    "The file does not hold the numbers of rows in leaves: the attack used only the classes that "
+    "each leaf holds, or the one that it predicts.",
+    "r_leaves_name_classes",
+)
+NO_SIZES = static_message(
+    "the file holds the mean target of each leaf, but not how many rows lie in it, and that does "
+    "not follow from the rest",
+    "r_leaves_without_sizes",
+)
+
+
+def forest_of(
+    trees: Sequence[Tree],
+    values: list[FloatArray],
+    kind: str,
+    predicted: Any,
+    draws: IntArray | None,
+    **more: Any,
+) -> Release:
+    """Put a forest together.
+
+    ``trees``: without statistics. ``values``, shape (n_nodes, n_outputs): what each tree predicts,
+    by ``kind``: 1 for a class, shares of classes, or a mean. ``predicted``: what the file holds of
+    the means of that over the trees that did not draw a row. ``draws``, shape (n_trees, n_rows).
+    ``more``: whatever else a release says.
+    """
+    means = out_of_bag(predicted, values, more["n_rows"], _LARGEST)
+    sizes = None
+    if means is not None and draws is not None and kind != CLASSES:
+        sizes = leaf_sizes(trees, means, draws, whole_shares=kind == SHARES)
+    of_leaf = LABELS if kind == CLASSES else VALUE if kind == SHARES else MEAN
+    held = []
+    for t, (tree, value) in enumerate(zip(trees, values, strict=True)):
+        leaf = tree.is_leaf
+        entries = [NodeStatistic(of_leaf, value[:, 0] if of_leaf == MEAN else value, leaf)]
+        if sizes is not None:
+            entries.append(NodeStatistic(DRAWS, summed(tree, sizes[t])))
+            if kind == SHARES:
+                counts = np.round(summed(tree, value * sizes[t][:, None]))
+                entries.append(NodeStatistic(DRAWS, counts))
+        elif kind == SHARES:
+            entries.append(NodeStatistic(LABELS, (value > 0).astype(float), leaf))
+        held.append(tree.with_statistics(Statistics(tuple(entries))))
+    if sizes is not None:
+        more["notes"] = (FROM_OUT_OF_BAG,)
+    elif kind in (SHARES, CLASSES):
+        more["notes"] = (NAMED,)
+        more["noise"] = LabelNoise("present", 1.0) if kind == SHARES else LabelNoise("majority")
+    else:
+        more["not_covered"] = more.get("not_covered") or NO_SIZES
+    told = () if means is None or (sizes is None and kind != CLASSES) else (means,)
+    return Release(trees=tuple(held), draws=draws, out_of_bag=told, **more)
+
+
+def labelled(predicted: FloatArray, tree: Tree, numbered: Mapping[float, int]) -> FloatArray:
+    """Give 1 for the class of each leaf; ``numbered``: by what the file calls it."""
+    out = np.zeros((tree.n_nodes, len(numbered)))
+    for v in tree.leaves:
+        if float(predicted[v]) not in numbered:
+            raise BadModel(f"a leaf predicts the class {predicted[v]:g}")
+        out[v, numbered[float(predicted[v])]] = 1.0
+    return out
+
+
+def in_order(matrix: Any, classes: Sequence[Any]) -> Any:
+    """Put columns in the order of the classes that they are named for; None if they are not."""
+    names, array = names_along(matrix, 1), plain(matrix)
+    wanted = [f"{c:g}" if isinstance(c, float) else str(c) for c in classes]
+    if names is None or sorted(names) != sorted(wanted) or not isinstance(array, np.ndarray):
+        return None
+    fits = array.ndim == 2 and array.shape[1] == len(names) and array.dtype.kind in "iuf"
+    return array[:, [names.index(c) for c in wanted]].astype(float) if fits else None
+
+
+def call_names(stored: StoredObject) -> frozenset[str] | None:
+    """Name the arguments with which a model was made; None where its call is not there."""
+    arguments = inside(stored, "call", "arguments")
+    if not isinstance(arguments, (list, tuple)):
+        return None
+    return frozenset(str(item[0]) for item in arguments if isinstance(item, tuple) and item[0])
