@@ -64,7 +64,7 @@ def parse_xml(data: bytes) -> tuple[Element, list[str]]:
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
-    def end(name: str) -> None:  # noqa: ARG001
+    def end(_: str) -> None:
         element = open_elements.pop()
         element.text = element.text.strip()
 
