@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 from xml.parsers import expat
@@ -38,6 +39,13 @@ class Element:
     def all(self, *tags: str) -> list[Element]:
         """List the children of these names."""
         return [child for child in self.children if child.tag in tags]
+
+    def walk(self) -> Iterator[Element]:
+        """Go through the element and all that are in it, in their order."""
+        waiting = [self]
+        while waiting:
+            yield (one := waiting.pop())
+            waiting += reversed(one.children)
 
 
 def parse_xml(data: bytes) -> tuple[Element, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from treeleak.release.readers.bounded_xml import Element
 from treeleak.release.readers.pmml_tests import NUMBER, Fields
@@ -36,15 +35,15 @@ Apply: function
 Constant: dataType
 MiningModel: modelName functionName algorithmName isScorable x-mathContext
 Segmentation: multipleModelMethod missingThreshold missingPredictionTreatment x-missingThreshold
-Segment: id weight
+Segment: id~ weight
 TreeModel: modelName functionName algorithmName splitCharacteristic isScorable \
 missingValueStrategy missingValuePenalty noTrueChildStrategy x-mathContext
-Node: id score recordCount defaultChild
-ScoreDistribution: value recordCount confidence probability
+Node: id~ score! recordCount! defaultChild~
+ScoreDistribution: value! recordCount! confidence~ probability
 True:
 False:
-SimplePredicate: field operator value
-SimpleSetPredicate: field booleanOperator
+SimplePredicate: field! operator value!
+SimpleSetPredicate: field! booleanOperator
 CompoundPredicate: booleanOperator
 Array: n type
 RegressionModel: functionName modelName normalizationMethod algorithmName targetFieldName \
@@ -52,29 +51,15 @@ x-mathContext
 RegressionTable: intercept targetCategory
 NumericPredictor: name coefficient exponent
 """
-"""Elements that programs write into each file of trees, with their attributes."""
+"""Elements that programs write into each file of trees, with their attributes: those with ! make
+the trees, and so are in the release; numbers with ~ repeat counts, or number nodes."""
 _KNOWN = {
-    tag: frozenset(names.split())
+    tag: {name.rstrip("!~"): name[-1] for name in names.split()}
     for tag, _, names in (line.partition(":") for line in _ATTRIBUTES.strip().splitlines())
 }
-_READ = {
-    "Node": "score recordCount",
-    "ScoreDistribution": "value recordCount",
-    "SimplePredicate": "field value",
-    "SimpleSetPredicate": "field",
-}
-"""What trees are made of, and so in the release."""
-_NAMED = {
-    "MiningBuildTask": "how the model was made: settings, seeds among them",
-    "ModelVerification": "rows to verify the model with",
-    "ModelStats": "statistics of columns",
-    "ModelExplanation": "how good the model is",
-}
 _TEXTS = {
-    "Array": re.compile(r"(?s).*"),
-    "Timestamp": re.compile(
-        r"[\d\-:. TZ+]{0,40}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8}[\w ]{5,11}"
-    ),
+    "Array": r"(?s).*",
+    "Timestamp": r"[\d\-:. TZ+]{0,40}|([A-Z][a-z]{2} ){2}[ \d]\d [\d:]{8}[\w ]{5,11}",
 }
 """Elements in which a text stands."""
 _SENTENCE, _MOST_FIGURES, _WORD = 120, 4, 64
@@ -97,24 +82,24 @@ def left_over(root: Element, fields: Fields, n_trees: int) -> Iterator[Leftover]
         element, where = waiting.pop()
         tag, known, odd = element.tag, _KNOWN.get(element.tag), dict[str, str]()
         if known is None or (element.space and not element.space.startswith(_SPACE)):
-            what = _NAMED.get(tag, f"{tag:.40}, which the reader does not use")
-            yield Leftover(where, what, _content(element))
+            held = [x for e in element.walk() for x in (*e.attributes.values(), e.text) if x]
+            yield Leftover(where, f"{tag:.40}, which the reader does not use", held)
             continue
         for full, value in element.attributes.items():
             name = full.rpartition(" ")[2]
-            if name in known and (name in _READ.get(tag, "").split() or value in said):
+            mark = known.get(name, "")
+            if mark == "!" or (mark and value in said):
                 continue
-            if name in known and NUMBER.fullmatch(value):
-                # Shares of classes repeat their counts; each node has a number.
-                loose += [value] * (name not in ("id", "defaultChild", "confidence"))
-            elif name not in known or not _is_plain(value):
+            if mark and NUMBER.fullmatch(value):
+                loose += [value] * (mark != "~")
+            elif not mark or not _is_plain(value):
                 odd[name] = value
         if tag == "Node":
             ids.append(element.get("id"))
             odd |= _other_shares(element)
         if tag == "Constant" and NUMBER.fullmatch(element.text):
             loose.append(element.text)
-        elif not _TEXTS.get(tag, re.compile("")).fullmatch(element.text):
+        elif not re.fullmatch(_TEXTS.get(tag, ""), element.text):
             odd["text"] = element.text
         if odd:
             yield Leftover(where, f"parts of {tag}", odd)
@@ -146,14 +131,3 @@ def _other_shares(node: Element) -> dict[str, str]:
     if all(abs(s * sum(counts) - c) <= most for s, c in zip(shares, counts, strict=True)):
         return {}
     return {"confidence": " ".join(e.get("confidence") for e in listed)}
-
-
-def _content(element: Element) -> list[Any]:
-    """Give all that stands in an element, in its order."""
-    out: list[Any] = []
-    waiting = [element]
-    while waiting:
-        one = waiting.pop()
-        out += [*one.attributes.values(), *([one.text] if one.text else [])]
-        waiting += reversed(one.children)
-    return out

@@ -71,10 +71,7 @@ class Fields:
                     self.stands_for |= {derived.get("name"): inner} if inner else {}
         # Where no categories are listed, they are those that tests ask for.
         asked: dict[str, dict[str, None]] = {}
-        waiting = [model] if open_ else []
-        while waiting:
-            one = waiting.pop()
-            waiting += reversed(one.children)
+        for one in model.walk() if open_ else ():
             column = self.stands_for.get(one.get("field"))
             asks = one.tag.endswith("Predicate") and one.get("operator") not in _ON_MISSING
             if column in open_ and asks:

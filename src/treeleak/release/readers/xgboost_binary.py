@@ -205,7 +205,7 @@ def _base(base: float, objective: str, major: int) -> float:
 
 
 def _trees(reading: _Reading) -> dict[str, Any]:
-    form, what = "<iiiiqii", "the parameters of all trees"
+    what = "the parameters of all trees"
     n_trees, parallel, columns, pad, buffer, _, vector = reading.numbers(
         "<iiiiqii", _OF_TREES, what
     )
