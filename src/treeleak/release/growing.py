@@ -18,6 +18,7 @@ class GrowingTree:
         self._feature: list[int] = []
         self._threshold: list[float] = []
         self._missing_left: list[bool] = []
+        self._strict: list[bool] = []
         self._members: list[tuple[int, IntArray]] = []
         self.children: list[list[int]] = []
         """Of each node, on the left and on the right; -1 for none yet."""
@@ -33,10 +34,12 @@ class GrowingTree:
         side: int = 0,
         missing_left: bool = False,
         members: IntArray | None = None,
+        strict: bool = False,
     ) -> int:
         """Add a node, on the left (0) or the right (1) of its parent, and give its number.
 
-        ``members``: the categories, ascending, that go left, where it tests for some.
+        ``members``: the categories, ascending, that go left, where it tests for some. ``strict``:
+        whether it asks for less than the threshold.
         """
         node = len(self)
         if members is not None:
@@ -44,6 +47,7 @@ class GrowingTree:
         self._feature.append(feature)
         self._threshold.append(threshold)
         self._missing_left.append(missing_left)
+        self._strict.append(strict)
         self.children.append([LEAF, LEAF])
         if parent != LEAF:
             self.children[parent][side] = node
@@ -67,5 +71,6 @@ class GrowingTree:
             right.copy(),
             np.array(self._missing_left, dtype=bool),
             statistics,
-            categories=categories,
+            np.array(self._strict) if any(self._strict) else None,
+            categories,
         )

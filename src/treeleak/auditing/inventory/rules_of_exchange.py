@@ -17,22 +17,17 @@ _SIZES = 12
 _ENSEMBLE = "TreeEnsembleClassifier TreeEnsembleRegressor"
 
 
-def _per_node(value: Any, owner: StoredObject) -> bool:
-    """An entry for each node; leaves, which test nothing, all have the same."""
-    modes = owner.get("nodes_modes")
-    if not isinstance(value, np.ndarray) or not isinstance(modes, np.ndarray):
-        return False
-    if value.shape != modes.shape:
-        return False
-    at_leaves = value[modes == "LEAF"]
-    return bool((at_leaves == at_leaves[:1]).all())
-
-
 def _of_nodes(value: Any, owner: StoredObject) -> bool:
     """A number for each node."""
     modes = owner.get("nodes_modes")
     sized = isinstance(value, np.ndarray) and isinstance(modes, np.ndarray)
     return sized and value.shape == modes.shape and value.dtype.kind in "if"
+
+
+def _per_node(value: Any, owner: StoredObject) -> bool:
+    """A number for each node; leaves, which test nothing, all have the same."""
+    at_leaves = value[owner.get("nodes_modes") == "LEAF"] if _of_nodes(value, owner) else None
+    return at_leaves is not None and bool((at_leaves == at_leaves[:1]).all())
 
 
 def _modes(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
@@ -58,12 +53,10 @@ def _short_numbers(value: Any, owner: StoredObject) -> bool:
     return array is not None and array.size <= max(forms.SHORT, owner.get("n_features_in_", 0))
 
 
-def _typed(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+def _typed(value: Any, owner: StoredObject) -> bool:
     """Names with a type and sizes each; or names alone."""
-    if isinstance(value, list):
-        return all(forms.is_scalar(name, forms.MAX_NAME) for name in value)
     if not isinstance(value, Mapping):
-        return False
+        return forms.names(value, owner)
     few = (forms.pieces(kind) for kind in value.values())
     scalars = all(len(held.scalars) <= _SIZES and not held.others for held in few)
     return scalars and all(forms.is_scalar(v, forms.MAX_NAME) for v in forms.pieces(value).scalars)
@@ -71,13 +64,10 @@ def _typed(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
 
 # fmt: off
 OF_EXCHANGE: tuple[Rule, ...] = (
-    Rule("class_weights class_weights_as_tensor", "leaks", "class shares, or value, of each leaf",
-         "Predictions need them. In a leaf of one row, or of equal rows, the shares are the class "
-             "of the row itself.",
-         owner=_ENSEMBLE, change="leaves", form=_per_leaf),
-    Rule("target_weights target_weights_as_tensor", "leaks", "what each leaf adds",
-         "Predictions need it. In a leaf of one row, or of equal rows, it is the target of the row "
-             "itself, or what other trees left to explain.",
+    Rule("class_weights class_weights_as_tensor target_weights target_weights_as_tensor", "leaks",
+         "class shares, or value, of each leaf",
+         "Predictions need them. In a leaf of one row, or of equal rows, they are the class or the "
+             "target of the row itself, or what other trees left to explain.",
          owner=_ENSEMBLE, change="leaves", form=_per_leaf),
     Rule("nodes_hitrates nodes_hitrates_as_tensor", "harmless", "rows in each node, not told",
          "All are equal.", owner=_ENSEMBLE, form=_of_nodes,
@@ -106,10 +96,9 @@ OF_EXCHANGE: tuple[Rule, ...] = (
     Rule("base_values base_values_as_tensor", "harmless", "where predictions begin",
          "It discloses the mean target, or the share of each class in all rows.",
          owner=_ENSEMBLE, form=forms.short),
-    Rule("classlabels_int64s classlabels_strings", "harmless", "names of columns and classes",
-         "They name columns and labels, not the rows that have them.", form=forms.names),
-    Rule("input output value_info", "harmless", "names of columns and classes",
-         "They name columns and the results of steps, not the rows that have them.",
+    Rule("classlabels_int64s classlabels_strings input output value_info", "harmless",
+         "names of columns and classes",
+         "They name columns, labels and the results of steps, not the rows that have them.",
          owner=f"Graph Node {_ENSEMBLE}", form=_typed),
     Rule("cats_int64s cats_strings keys_strings keys_int64s", "leaks",
          "values that occur in the training rows",

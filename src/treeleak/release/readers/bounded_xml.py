@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 from xml.parsers import expat
@@ -39,6 +40,13 @@ class Element:
         """List the children of these names."""
         return [child for child in self.children if child.tag in tags]
 
+    def walk(self) -> Iterator[Element]:
+        """Go through the element and all that are in it, in their order."""
+        waiting = [self]
+        while waiting:
+            yield (one := waiting.pop())
+            waiting += reversed(one.children)
+
 
 def parse_xml(data: bytes) -> tuple[Element, list[str]]:
     """Read a document; also list its comments and what it says to programs, which nothing uses.
@@ -64,7 +72,7 @@ def parse_xml(data: bytes) -> tuple[Element, list[str]]:
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
-    def end(name: str) -> None:  # noqa: ARG001
+    def end(_: str) -> None:
         element = open_elements.pop()
         element.text = element.text.strip()
 

@@ -61,10 +61,26 @@ def booster_from_dump(root: Mapping[str, Any]) -> StoredObject:
     at_most(MOST_TREES, len(trees), "trees")
     at_most(MOST_COLUMNS, len(names), "columns")
     left = [*_unknown(root, _HEAD, "the dump")]
-    lines = [*_head(root, names, left)]
+    lines = [_word(root.get("name", "tree"), "name")]
+    lines += [f"{key}={_word(root[key], key)}" for key in _BEGIN if key in root]
+    if root.get("average_output", False) is not False:
+        lines.append("average_output")
+    lines.append(f"feature_names={' '.join(_word(x, 'feature_names', ' ') for x in names)}")
+    if bounds := root.get("monotone_constraints", []):
+        lines.append(f"monotone_constraints={' '.join(_numbers(bounds, 'monotone_constraints'))}")
+    infos, importances = (root.get(key, {}) for key in ("feature_infos", "feature_importances"))
+    if not isinstance(infos, Mapping) or not isinstance(importances, Mapping):
+        raise BadModel("feature_infos or feature_importances is not an object")
+    left += _unknown(infos, names, "feature_infos")
+    left += _unknown(importances, names, "feature_importances")
+    lines += [f"feature_infos={' '.join(_info(infos.get(x), x, left) for x in names)}", ""]
     for t, tree in enumerate(trees):
         lines += [f"Tree={t}", *_tree(tree, t, left), "", ""]
-    lines += [END, "", *_behind(root, names, left)]
+    listed = [name for name in names if name in importances]
+    numbers = _numbers([importances[name] for name in listed], "feature_importances")
+    lines += [END, "", IMPORTANCES[0], *map("{}={}".format, listed, numbers), ""]
+    if "pandas_categorical" in root:
+        lines += [f"pandas_categorical:{json.dumps(root['pandas_categorical'])}", ""]
     booster = booster_from_text("\n".join(lines))
     return replace(booster, leftovers=(*left, *booster.leftovers))
 
@@ -72,24 +88,6 @@ def booster_from_dump(root: Mapping[str, Any]) -> StoredObject:
 def _unknown(held: Mapping[str, Any], known: Iterable[str], where: str) -> Iterator[Leftover]:
     for key in held.keys() - known:
         yield Leftover(where, f"what LightGBM does not write: {key:.40}", {key: held[key]})
-
-
-def _head(root: Mapping[str, Any], names: list[Any], left: list[Leftover]) -> Iterator[str]:
-    yield _word(root.get("name", "tree"), "name")
-    for key in _BEGIN:
-        if key in root:
-            yield f"{key}={_word(root[key], key)}"
-    if root.get("average_output", False) is not False:
-        yield "average_output"
-    yield f"feature_names={' '.join(_word(name, 'feature_names', ' ') for name in names)}"
-    if bounds := root.get("monotone_constraints", []):
-        yield f"monotone_constraints={' '.join(_numbers(bounds, 'monotone_constraints'))}"
-    infos = root.get("feature_infos", {})
-    if not isinstance(infos, Mapping):
-        raise BadModel("feature_infos is not an object")
-    left += _unknown(infos, names, "feature_infos")
-    yield f"feature_infos={' '.join(_info(infos.get(name), name, left) for name in names)}"
-    yield ""
 
 
 def _info(info: Any, name: str, left: list[Leftover]) -> str:
@@ -130,54 +128,55 @@ def _tree(tree: Any, t: int, left: list[Leftover]) -> Iterator[str]:
     if not isinstance(tree, Mapping) or tree.get("tree_index", t) != t:
         raise BadModel(f"{where}: no tree of number {t}")
     left += _unknown(tree, _TREE, where)
-    n_leaves = tree.get("num_leaves")
-    if n_leaves is None or not is_whole(n_leaves, 1, MOST_ENTRIES):
-        raise BadModel(f"{where}: num_leaves is {n_leaves!r:.40}")
+    n: Any = tree.get("num_leaves")
+    if not is_whole(n, 1, MOST_ENTRIES):
+        raise BadModel(f"{where}: num_leaves is {n!r:.40}")
     inner: dict[int, Mapping[str, Any]] = {}
     leaves: dict[int, Mapping[str, Any]] = {}
     todo = [tree.get("tree_structure")]
     while todo:
         node = todo.pop()
         is_inner = isinstance(node, Mapping) and "split_index" in node
-        found, most = (inner, n_leaves - 1) if is_inner else (leaves, n_leaves)
+        found, most = (inner, n - 1) if is_inner else (leaves, n)
         if not isinstance(node, Mapping) or not is_whole(_number(node), 0, most):
-            raise BadModel(f"{where}: a node without a number below num_leaves ({n_leaves})")
+            raise BadModel(f"{where}: a node without a number below num_leaves ({n})")
         if found.setdefault(_number(node), node) is not node:
             raise BadModel(f"{where}: two nodes of the number {_number(node)}")
         left += _unknown(node, _OF_INNER if is_inner else _OF_LEAF, where)
         if is_inner:
             todo += [node.get("right_child"), node.get("left_child")]
-    if len(leaves) != n_leaves or len(inner) != n_leaves - 1:
-        raise BadModel(f"{where}: {len(leaves)} leaves, num_leaves is {n_leaves}")
-    nodes = [inner[i] for i in range(n_leaves - 1)]
-    ends = [leaves[i] for i in range(n_leaves)]
+    if len(leaves) != n or len(inner) != n - 1:
+        raise BadModel(f"{where}: {len(leaves)} leaves, num_leaves is {n}")
+    nodes, ends = ([held[i] for i in range(len(held))] for held in (inner, leaves))
     sets, words = [0], list[int]()
-    tests = [*_tests(nodes, sets, words, where)]
-    yield f"num_leaves={n_leaves}"
-    yield f"num_cat={len(sets) - 1}"
-    for key in _INNER:
-        yield from _line(key, nodes, where)
-    yield f"threshold={' '.join(threshold for threshold, _ in tests)}"
-    yield f"decision_type={' '.join(kind for _, kind in tests)}"
+    tests = [_test(node, sets, words, where) for node in nodes]
+    lines: dict[str, list[Any]] = {
+        "num_leaves": [n], "num_cat": [len(sets) - 1],
+        "threshold": [threshold for threshold, _ in tests],
+        "decision_type": [kind for _, kind in tests],
+    }  # fmt: skip
     for side in ("left_child", "right_child"):
-        yield f"{side}={' '.join(_place(node[side]) for node in nodes)}"
+        children = [node[side] for node in nodes]
+        lines[side] = [_number(c) if "split_index" in c else ~_number(c) for c in children]
+    for keys, group in ((_INNER, nodes), (_LEAF, ends)):
+        for key in keys:
+            held = [node[key] for node in group if key in node]
+            if held and len(held) < len(group):
+                raise BadModel(f"{where}: {key} stands at {len(held)} of {len(group)} nodes")
+            if held or not group:
+                lines[key] = _numbers(held, f"{where}, {key}")
     if words:
-        yield f"cat_boundaries={' '.join(map(str, sets))}"
-        yield f"cat_threshold={' '.join(map(str, words))}"
-    for key in _LEAF:
-        yield from _line(key, ends, where)
-    linear = any("leaf_const" in node for node in ends)
-    if linear:
-        lists = [
-            [_numbers(node.get(key, []), where) for node in ends]
-            for key in ("leaf_features", "leaf_coeff")
-        ]
-        yield f"num_features={' '.join(str(len(held)) for held in lists[0])}"
-        for key, listed in zip(("leaf_features", "leaf_coeff"), lists, strict=True):
-            yield f"{key}={''.join(''.join(f'{x} ' for x in held) + ' ' for held in listed)}"
-    yield f"is_linear={int(linear)}"
+        lines |= {"cat_boundaries": sets, "cat_threshold": words}
+    for key in ("leaf_features", "leaf_coeff") if "leaf_const" in lines else ():
+        each = [_numbers(node.get(key, []), where) for node in ends]
+        lines.setdefault("num_features", [len(held) for held in each])
+        # A blank behind each number, and one more behind those of a leaf.
+        lines[key] = [*("".join(f"{x} " for x in held) for held in each), ""]
+    lines["is_linear"] = [int("leaf_const" in lines)]
     if "shrinkage" in tree:
-        yield f"shrinkage={_numbers([tree['shrinkage']], where)[0]}"
+        lines["shrinkage"] = _numbers([tree["shrinkage"]], where)
+    for key, values in lines.items():
+        yield f"{key}={' '.join(map(str, values))}"
 
 
 def _number(node: Mapping[str, Any]) -> Any:
@@ -185,56 +184,26 @@ def _number(node: Mapping[str, Any]) -> Any:
     return node["split_index"] if "split_index" in node else node.get("leaf_index", 0)
 
 
-def _place(child: Mapping[str, Any]) -> str:
-    return str(_number(child) if "split_index" in child else ~_number(child))
-
-
-def _line(key: str, nodes: list[Mapping[str, Any]], where: str) -> Iterator[str]:
-    """Say of all nodes, or of none, what they hold."""
-    held = [node[key] for node in nodes if key in node]
-    if held and len(held) < len(nodes):
-        raise BadModel(f"{where}: {key} stands at {len(held)} of {len(nodes)} nodes")
-    if held or not nodes:
-        yield f"{key}={' '.join(_numbers(held, f'{where}, {key}'))}"
-
-
-def _tests(
-    nodes: list[Mapping[str, Any]], sets: list[int], words: list[int], where: str
-) -> Iterator[tuple[str, str]]:
-    """Give threshold and decision_type of each test; categories go into words of 32 bits."""
-    for node in nodes:
-        threshold, kind = node.get("threshold"), node.get("decision_type")
-        missing, default = node.get("missing_type"), node.get("default_left")
-        if missing not in _MISSING or not isinstance(default, bool):
-            raise BadModel(f"{where}: a test that does not say where missing values go")
-        decision = _MISSING[missing] + 2 * default
-        if kind == "<=" and threshold is not None and is_finite(threshold):
-            ends = abs(threshold) >= _INFINITE
-            yield "inf" if ends else _numbers([threshold], where)[0], str(decision)
-            continue
-        if kind != "==" or not isinstance(threshold, str) or not _SET.fullmatch(threshold):
-            raise BadModel(f"{where}: a test of the kind {kind!r:.20} against {threshold!r:.40}")
-        members = [int(x) for x in threshold.split("||")]
-        n = max(members) // 32 + 1
-        at_most(MOST_WORDS, len(words) + n, f"words of categories in {where}")
-        bits = [0] * n
-        for member in members:
-            bits[member // 32] |= 1 << member % 32
-        words += bits
-        sets.append(len(words))
-        yield str(len(sets) - 2), str(decision + 1)
-
-
-def _behind(root: Mapping[str, Any], names: list[str], left: list[Leftover]) -> Iterator[str]:
-    importances = root.get("feature_importances", {})
-    if not isinstance(importances, Mapping):
-        raise BadModel("feature_importances is not an object")
-    left += _unknown(importances, names, "feature_importances")
-    yield IMPORTANCES[0]
-    listed = [name for name in names if name in importances]
-    numbers = _numbers([importances[name] for name in listed], "feature_importances")
-    yield from (f"{name}={number}" for name, number in zip(listed, numbers, strict=True))
-    if "pandas_categorical" in root:
-        yield ""
-        yield f"pandas_categorical:{json.dumps(root['pandas_categorical'])}"
-    yield ""
+def _test(
+    node: Mapping[str, Any], sets: list[int], words: list[int], where: str
+) -> tuple[str, int]:
+    """Give threshold and decision_type of a test; categories go into words of 32 bits."""
+    threshold, kind = node.get("threshold"), node.get("decision_type")
+    missing, default = node.get("missing_type"), node.get("default_left")
+    if missing not in _MISSING or not isinstance(default, bool):
+        raise BadModel(f"{where}: a test that does not say where missing values go")
+    decision = _MISSING[missing] + 2 * default
+    if kind == "<=" and threshold is not None and is_finite(threshold):
+        ends = abs(threshold) >= _INFINITE
+        return "inf" if ends else _numbers([threshold], where)[0], decision
+    if kind != "==" or not isinstance(threshold, str) or not _SET.fullmatch(threshold):
+        raise BadModel(f"{where}: a test of the kind {kind!r:.20} against {threshold!r:.40}")
+    members = [int(x) for x in threshold.split("||")]
+    n = max(members) // 32 + 1
+    at_most(MOST_WORDS, len(words) + n, f"words of categories in {where}")
+    bits = [0] * n
+    for member in members:
+        bits[member // 32] |= 1 << member % 32
+    words += bits
+    sets.append(len(words))
+    return str(len(sets) - 2), decision + 1

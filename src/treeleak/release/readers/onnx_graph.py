@@ -50,7 +50,8 @@ _HELD = ("f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graph
 _EMPTY: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": b""}
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2",
            11: "<f8", 12: "<u4", 13: "<u8"}  # fmt: skip
-_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
+         "string_data")  # fmt: skip
 _HEAD = re.compile(rb"(?s)\x08[\x01-\x20](\x12.{0,100}[\x1a\x22\x28\x32\x3a\x42]|[\x3a\x42])")
 
 describe_format(
@@ -73,42 +74,38 @@ def model_from_onnx(data: bytes) -> StoredObject:
         If it is no such model.
     """
     messages = Messages("onnx", _TABLES)
-    root = _plain(messages.read("Model", data, "the model"))
-    if not isinstance(root.get("graph"), Mapping) or "opset_import" not in root:
+    state = _plain(messages.read("Model", data, "the model"))
+    if not isinstance(state.get("graph"), Mapping) or "opset_import" not in state:
         raise BadModel("no ONNX model: no graph, or no opset_import")
     left: list[Leftover] = []
-    state = {key: value for key, value in root.items() if key not in ("graph", "opset_import")}
-    state["opset_import"] = [[o.get("domain", ""), o.get("version", 0)]
-                             for o in root["opset_import"]]  # fmt: skip
-    state["graph"] = _graph(root["graph"], left)
-    _entries(state)
+    opsets = [[o.get("domain", ""), o.get("version", 0)] for o in state["opset_import"]]
+    state |= {"opset_import": opsets, "graph": _graph(state["graph"], left)}
     return StoredObject(MODEL, state, leftovers=(*messages.leftovers, *left))
 
 
 def _plain(value: Any) -> Any:
-    """Make dictionaries of messages: as deep as tables name each other."""
+    """Make dictionaries of messages, and of what is kept by keys."""
     if isinstance(value, StoredObject):
         value = value.state
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
+        out = {key: _plain(inner) for key, inner in value.items()}
+        if "metadata_props" in out:
+            entries = [(e.get("key", ""), e.get("value", "")) for e in out["metadata_props"]]
+            out["metadata_props"] = dict(entries) if len(dict(entries)) == len(entries) else entries
+        return out
     nested = isinstance(value, list) and bool(value) and isinstance(value[0], StoredObject)
     return [_plain(inner) for inner in value] if nested else value
 
 
 def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
-    state = {key: value for key, value in raw.items() if key in ("name", "doc_string")}
+    state = {key: raw[key] for key in ("name", "doc_string", "metadata_props") if key in raw}
     for key in ("input", "output", "value_info"):
         values = raw.get(key, [])
         state[key] = _by_name(values, lambda value: _shape(value.get("type", {})), key)
-        odd = [
-            {k: v for k, v in each.items() if k not in ("name", "type") and v} for each in values
-        ]
-        left += [Leftover(key, "texts beside its type", each) for each in odd if each]
+        for each in values:
+            _keep(each, ("name", "type"), key, "texts beside its type", left)
     tensors = raw.get("initializer", [])
     state["initializer"] = _by_name(tensors, lambda t: _tensor(t, left), "initializer")
-    if "metadata_props" in raw:
-        state["metadata_props"] = raw["metadata_props"]
-        _entries(state)
     state["nodes"] = [_node(k, node, left) for k, node in enumerate(raw.get("node", []))]
     return StoredObject(GRAPH, state)
 
@@ -118,29 +115,28 @@ def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
     state = {key: value for key, value in raw.items() if key != "attribute"}
     if twice := state.keys() & attributes.keys():
         raise BadModel(f"node {k}: an attribute called {min(twice)!r:.40}")
-    _entries(state)
     kind = str(state.get("op_type"))
     return StoredObject(f"onnx.{kind}" if kind in ENSEMBLES else NODE, {**state, **attributes})
 
 
+def _keep(
+    raw: Mapping[str, Any], used: Iterable[str], where: str, what: str, left: list[Leftover]
+) -> None:
+    """Keep what is not used."""
+    if odd := {key: value for key, value in raw.items() if key not in used and value}:
+        left.append(Leftover(where, what, odd))
+
+
 def _value(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
     """Give the value of an attribute; what stands beside it in other fields is left over."""
-    kind = raw.get("type", 0)
-    held = [key for key in _HELD if key in raw]
-    if 1 <= kind <= len(_HELD):
-        place = _HELD[kind - 1]
-    elif kind == 0 and len(held) == 1:
-        place = held[0]
-    else:
+    kind, held = raw.get("type", 0), [key for key in _HELD if key in raw]
+    if not (1 <= kind <= len(_HELD) or (kind == 0 and len(held) == 1)):
         raise BadModel(f"an attribute of the type {kind}")
-    odd = {key: v for key, v in raw.items() if key not in (place, "name", "type") and v}
-    if odd:
-        left.append(Leftover("an attribute", "what stands beside its value", odd))
+    place = _HELD[kind - 1] if kind else held[0]
+    _keep(raw, (place, "name", "type"), "an attribute", "what stands beside its value", left)
     value = raw.get(place, _EMPTY.get(place, []))
-    if place == "floats":
-        return np.array(value, dtype=np.float32)
-    if place == "ints":
-        return np.array(value, dtype=np.int64)
+    if place in ("floats", "ints"):
+        return np.array(value, dtype=np.float32 if place == "floats" else np.int64)
     if place == "strings":
         return np.array([_text(text) for text in value] or [""], dtype=object)[: len(value)]
     if place == "t" and isinstance(value, Mapping):
@@ -152,11 +148,10 @@ def _value(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
 
 def _tensor(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
     """Give the numbers of a tensor in its shape, or as they stand there where they fit none."""
-    kept = ("dims", "data_type", "name", "raw_data", *_DATA)
-    if odd := {key: value for key, value in raw.items() if key not in kept and value}:
-        left.append(Leftover("a tensor", "what stands beside its numbers", odd))
+    used = ("dims", "data_type", "name", *_DATA)
+    _keep(raw, used, "a tensor", "what stands beside its numbers", left)
     dims, kind = raw.get("dims", []), raw.get("data_type", 0)
-    held = [key for key in ("raw_data", *_DATA) if raw.get(key)]
+    held = [key for key in _DATA if raw.get(key)]
     if len(held) > 1 or any(d < 0 for d in dims) or len(dims) > 16:
         return dict(raw)
     value = raw.get(held[0], []) if held else []
@@ -191,13 +186,6 @@ def _by_name(
         out[name] = make(value)
         at_most(MOST_PARTS, len(out), f"parts of {where}")
     return out
-
-
-def _entries(state: dict[str, Any]) -> None:
-    """Make a dictionary of what is kept by keys."""
-    if "metadata_props" in state:
-        entries = [(e.get("key", ""), e.get("value", "")) for e in state["metadata_props"]]
-        state["metadata_props"] = dict(entries) if len(dict(entries)) == len(entries) else entries
 
 
 def _text(raw: Any) -> str:

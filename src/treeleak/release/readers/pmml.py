@@ -7,27 +7,26 @@ of columns, rows to verify the model with, how it was made, comments.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import Message, static_message
-from treeleak.core.private import dataclass
+from treeleak.core.message import static_message
 from treeleak.release.bounds import MOST_CLASSES, MOST_COUNTS, MOST_TREES, at_most
 from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
 from treeleak.release.readers.pmml_rest import left_over
-from treeleak.release.readers.pmml_tests import Fields
-from treeleak.release.readers.pmml_trees import GrownTree, totals_of
+from treeleak.release.readers.pmml_tests import Fields, valid_values
+from treeleak.release.readers.pmml_trees import GrownTree
 from treeleak.release.registry import describe_format, reader
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows, Bootstrap, Sampling, UnknownSampling
+from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
-from treeleak.release.tree import Tree
 
 NO_TREES = static_message("a PMML model without a TreeModel", "pmml_no_trees")
 SUMMED = static_message(
@@ -81,14 +80,28 @@ def read_pmml(data: bytes) -> Release:
     at_most(MOST_TREES, len(found), "trees")
     if not found:
         raise NotCovered(NO_TREES)
-    summed = not set(methods) <= {*_VOTES}
     grown = []
     for t, model in enumerate(found):
         with located(f"tree {t}: "):
             grown.append(GrownTree(model, fields))
     left = [Leftover("the file", "comments", beside)] if beside else []
     left += left_over(root, fields, len(grown))
-    return _release(grown, fields, len(methods) > 0, summed, tuple(left))
+    labels = _labels(grown, fields)
+    at_most(MOST_CLASSES, len(labels), "classes")
+    at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
+    whole = fields.numeric and all(re.fullmatch(r"-?\d{1,18}", label) for label in labels)
+    read = _read_nodes(grown, labels, summed=not set(methods) <= {*_VOTES})
+    notes = [SURROGATES] * fields.surrogates + [ENDS] * bool(fields.ranges)
+    return Release(
+        feature_names=fields.names,
+        classes=tuple(int(label) if whole else label for label in labels),
+        levels=fields.levels,
+        ranges=fields.ranges,
+        float_type=fields.float_type,
+        origin=f"PMML, {'MiningModel' if methods else 'TreeModel'}",
+        leftovers=tuple(left),
+        **{"n_rows": None, **read, "notes": (*notes, *read.get("notes", ()))},
+    )
 
 
 def _tree_models(model: Element) -> tuple[list[Element], list[str]]:
@@ -107,125 +120,63 @@ def _tree_models(model: Element) -> tuple[list[Element], list[str]]:
     return trees, methods
 
 
-def _release(
-    grown: Sequence[GrownTree],
-    fields: Fields,
-    several: bool,
-    summed: bool,
-    left: tuple[Leftover, ...],
-) -> Release:
-    labels = _labels(grown, fields)
-    at_most(MOST_CLASSES, len(labels), "classes")
-    at_most(MOST_COUNTS, sum(len(g.tests) for g in grown) * max(len(labels), 1), "counts")
-    read = None
+def _labels(grown: Sequence[GrownTree], fields: Fields) -> list[str]:
+    """List the classes: of the target, or else those that nodes speak of."""
+    if not any(g.classifies for g in grown):
+        return []
+    stated = [s for g in grown for s in g.stated]
+    listed = [*valid_values(fields.target)] if fields.target is not None else []
+    listed = listed or [d.get("value") for s in stated for d in s.all("ScoreDistribution")]
+    listed = listed or [s.get("score") for s in stated if s.get("score")]
+    return list(dict.fromkeys(map(fields.label, listed)))
+
+
+def _read_nodes(grown: Sequence[GrownTree], labels: Sequence[str], summed: bool) -> dict[str, Any]:
+    """Say as much as the file does of nodes: counts, or classes in leaves, or what leaves add."""
+    several = len(grown) > 1
     if labels and not summed:
         numbered = {label: i for i, label in enumerate(labels)}
         counted = [g.counts(numbered) for g in grown]
-        read = _by_counts(grown, [counts for counts, _ in counted])
-        read = read or _by_labels(grown, [shares for _, shares in counted], numbered)
-    elif not summed:
-        read = _by_rows(grown)
-    read = read or _by_values(grown, SUMMED if summed else UNCOUNTED)
-    notes = [SURROGATES] * any(g.surrogates for g in grown) + [ENDS] * bool(fields.ranges)
-    kind = "" if fields.target is None else fields.target.get("dataType")
-    whole = kind in ("integer", "float", "double") and all(
-        re.fullmatch(r"-?\d{1,18}", label) for label in labels
-    )
-    return Release(
-        trees=tuple(read.trees),
-        feature_names=fields.names,
-        classes=tuple(int(label) if whole else label for label in labels),
-        sampling=read.sampling,
-        n_rows=read.n_rows,
-        noise=read.noise,
-        not_covered=read.not_covered,
-        levels=fields.levels,
-        ranges=fields.ranges,
-        float_type="float32" if fields.single else "float64",
-        origin=f"PMML, {'MiningModel' if several else 'TreeModel'}",
-        notes=(*notes, *read.notes),
-        leftovers=left,
-    )
+        if read := _counted(grown, [counts for counts, _ in counted]):
+            return read
+        # Leaves name the classes that they hold, or the one that they predict.
+        given = [shares for _, shares in counted if shares is not None]
+        noise, note = LabelNoise("majority"), NAMED
+        if len(given) < len(grown):
+            trees = [g.named(numbered) for g in grown]
+        else:
+            trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=several)
+        sampling = Bootstrap() if several else AllRows()
+        return {"trees": tuple(trees), "sampling": sampling, "noise": noise,
+                "notes": (note, *(DRAWN,) * several)}  # fmt: skip
+    if not summed and (read := _counted(grown, [g.totals() for g in grown])):
+        return read
+    why = SUMMED if summed else UNCOUNTED
+    trees = [g.tree(Statistics(g.scores(VALUE))) for g in grown]
+    return {"trees": tuple(trees), "sampling": UnknownSampling(why), "not_covered": why}
 
 
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """Trees with what their nodes say, and what that is."""
+def _counted(
+    grown: Sequence[GrownTree], leaves: Sequence[FloatArray | None]
+) -> dict[str, Any] | None:
+    """Count rows, of each class or with the means of their targets.
 
-    trees: list[Tree]
-    sampling: Sampling
-    n_rows: int | None = None
-    noise: LabelNoise | None = None
-    not_covered: str | None = None
-    notes: tuple[Message, ...] = ()
-
-
-def _by_counts(grown: Sequence[GrownTree], leaves: Sequence[FloatArray | None]) -> _Read | None:
-    """Count the rows of each class; None where the file does not, or trees count different numbers.
-
-    Trees that count the same classes at their roots saw all rows, others drew as many.
+    None where the file does not, or trees count different numbers. Trees that count the same
+    classes at their roots saw all rows, others drew as many.
     """
     whole = [g.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
     roots = {float(counts[0].sum()) for counts in whole}
     if len(whole) < len(grown) or len(roots) != 1 or 0.0 in roots:
         return None
-    drawn = any((counts[0] != whole[0][0]).any() for counts in whole)
+    by_class = whole[0].ndim == 2
+    drawn = any((c[0] != whole[0][0]).any() for c in whole) if by_class else len(grown) > 1
     n_rows, unit = int(roots.pop()), DRAWS if drawn else ROWS
     trees = []
     for g, counts in zip(grown, whole, strict=True):
-        g.check(counts.sum(axis=1))
-        trees.append(g.tree(Statistics.counting(unit, counts, counts.sum(axis=1))))
-    if drawn:
-        return _Read(trees, Bootstrap(n_draws=n_rows), n_rows, notes=(DRAWN,))
-    return _Read(trees, AllRows(), n_rows)
-
-
-def _by_labels(
-    grown: Sequence[GrownTree], shares: Sequence[FloatArray | None], classes: Mapping[str, int]
-) -> _Read:
-    """Let leaves name the classes that they hold, or the one that they predict."""
-    several = len(grown) > 1
-    sampling: Sampling = Bootstrap() if several else AllRows()
-    notes = (DRAWN,) * several
-    given = [each for each in shares if each is not None]
-    if len(given) < len(grown):
-        trees = [g.named(classes) for g in grown]
-        return _Read(trees, sampling, noise=LabelNoise("majority"), notes=(NAMED, *notes))
-    trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=several)
-    return _Read(trees, sampling, noise=noise, notes=(note, *notes))
-
-
-def _by_rows(grown: Sequence[GrownTree]) -> _Read | None:
-    """Count the rows of a regression, with the means of their targets; None if nobody does."""
-    leaves = [totals_of(g) for g in grown]
-    rows = [g.summed(each) for g, each in zip(grown, leaves, strict=True) if each is not None]
-    if len(rows) < len(grown) or len({float(each[0]) for each in rows}) != 1 or not rows[0][0]:
-        return None
-    n_rows, trees = int(rows[0][0]), []
-    drawn = len(grown) > 1
-    for g, each in zip(grown, rows, strict=True):
-        g.check(each)
-        counted = NodeStatistic(DRAWS if drawn else ROWS, each)
-        trees.append(g.tree(Statistics((counted, *g.scores(MEAN)))))
-    if drawn:
-        return _Read(trees, Bootstrap(n_draws=n_rows), n_rows, notes=(DRAWN,))
-    return _Read(trees, AllRows(), n_rows)
-
-
-def _by_values(grown: Sequence[GrownTree], why: Message) -> _Read:
-    """Keep what each leaf adds or predicts."""
-    trees = [g.tree(Statistics(g.scores(VALUE))) for g in grown]
-    return _Read(trees, UnknownSampling(why), not_covered=why)
-
-
-def _labels(grown: Sequence[GrownTree], fields: Fields) -> list[str]:
-    """List the classes: of the target, or else those that nodes speak of."""
-    target = fields.target
-    if not any(g.classifies for g in grown):
-        return []
-    stated = [s for g in grown for s in g.stated if s is not None]
-    listed = [] if target is None else [v.get("value") for v in target.all("Value")
-                                        if v.get("property", "valid") == "valid"]  # fmt: skip
-    listed = listed or [d.get("value") for s in stated for d in s.all("ScoreDistribution")]
-    listed = listed or [s.get("score") for s in stated if s.get("score")]
-    return list(dict.fromkeys(map(fields.label, listed)))
+        rows = counts.sum(axis=1) if by_class else counts
+        g.check(rows)
+        told = Statistics((NodeStatistic(unit, rows), *(() if by_class else g.scores(MEAN))))
+        trees.append(g.tree(Statistics.counting(unit, counts, rows) if by_class else told))
+    sampling = Bootstrap(n_draws=n_rows) if drawn else AllRows()
+    return {"trees": tuple(trees), "sampling": sampling, "n_rows": n_rows,
+            "notes": (DRAWN,) * drawn}  # fmt: skip

@@ -18,6 +18,7 @@ _SIMPLE = {"lessOrEqual": (False, False), "lessThan": (False, True), "greaterTha
            "greaterOrEqual": (True, True)}  # fmt: skip
 """By operator: whether values that pass go to the right, and whether the test on the left is for
 less than the threshold."""
+_ON_MISSING = ("isMissing", "isNotMissing")
 
 
 def number(text: str, what: str) -> float:
@@ -32,65 +33,56 @@ class Fields:
 
     def __init__(self, root: Element, model: Element) -> None:
         listed = [f for d in root.all("DataDictionary") for f in d.all("DataField")]
-        self.by_name = {f.get("name"): f for f in listed}
+        by_name = {f.get("name"): f for f in listed}
         used = [f for s in model.all("MiningSchema") for f in s.all("MiningField")]
         kinds = {f.get("name"): f.get("usageType", "active") for f in used}
         targets = [name for name, kind in kinds.items() if kind in ("target", "predicted")]
-        if len(self.by_name) < len(listed) or len(kinds) < len(used) or len(targets) > 1:
+        if len(by_name) < len(listed) or len(kinds) < len(used) or len(targets) > 1:
             raise BadModel("two columns have one name, or there are several targets")
-        self.target = self.by_name.get(targets[0]) if targets else None
-        self.names = tuple(n for n, k in kinds.items() if k == "active" and n in self.by_name)
+        self.surrogates = False
+        """Whether a test has surrogates: known once all were read."""
+        self.target = by_name.get(targets[0]) if targets else None
+        kind = "" if self.target is None else self.target.get("dataType")
+        self.numeric = kind in ("integer", "float", "double")
+        """Whether classes are numbers."""
+        self.names = tuple(n for n, k in kinds.items() if k == "active" and n in by_name)
         at_most(MOST_COLUMNS, len(self.names), "columns")
         self.levels: dict[str, tuple[str, ...]] = {}
         self.ranges: dict[str, tuple[float, float]] = {}
+        open_ = set()
         for name in self.names:
-            field = self.by_name[name]
-            if field.get("optype") != "continuous" and field.get("dataType") in ("string", ""):
-                valid = [v for v in field.all("Value") if v.get("property", "valid") == "valid"]
-                self.levels |= {name: tuple(v.get("value") for v in valid)} if valid else {}
-            ends = [[i.get(f"{side}Margin") for side in ("left", "right")]
-                    for i in field.all("Interval")
+            field = by_name[name]
+            if field.get("dataType") in ("string", ""):
+                levels = () if field.get("optype") == "continuous" else valid_values(field)
+                self.levels |= {name: levels} if levels else {}
+                open_ |= set() if levels else {name}
+            ends = [(i.get("leftMargin"), i.get("rightMargin")) for i in field.all("Interval")
                     if i.get("closure") == "closedClosed"]  # fmt: skip
             if len(ends) == 1 and all(ends[0]):
                 self.ranges[name] = (number(ends[0][0], name), number(ends[0][1], name))
         self.stands_for = {name: name for name in self.names}
-        for parent in (root, model):
-            for held in parent.all("TransformationDictionary", "LocalTransformations"):
-                for derived in held.all("DerivedField"):
-                    ref = [c for c in derived.children if c.tag != "Extension"]
-                    if len(ref) == 1 and ref[0].tag == "FieldRef":
-                        inner = self.stands_for.get(ref[0].get("field"))
-                        self.stands_for |= {derived.get("name"): inner} if inner else {}
-
-        self._complete(model)
-
-    def _complete(self, model: Element) -> None:
-        """List the categories of columns whose own are not listed: those that tests ask for."""
-        open_ = {n for n in self.names if n not in self.levels
-                 and self.by_name[n].get("dataType") in ("string", "")}  # fmt: skip
+        for held in (*root.children, *model.children):
+            if held.tag not in ("TransformationDictionary", "LocalTransformations"):
+                continue
+            for derived in held.all("DerivedField"):
+                ref = [c for c in derived.children if c.tag != "Extension"]
+                if len(ref) == 1 and ref[0].tag == "FieldRef":
+                    inner = self.stands_for.get(ref[0].get("field"))
+                    self.stands_for |= {derived.get("name"): inner} if inner else {}
+        # Where no categories are listed, they are those that tests ask for.
         asked: dict[str, dict[str, None]] = {}
-        waiting = [model] if open_ else []
-        while waiting:
-            one = waiting.pop()
-            waiting += reversed(one.children)
+        for one in model.walk() if open_ else ():
             column = self.stands_for.get(one.get("field"))
-            if column in open_ and one.tag.endswith("Predicate"):
-                values = [one.get("value")] if one.get("value") else _items(one)
-                asked.setdefault(column, {}).update(dict.fromkeys(values))
+            asks = one.tag.endswith("Predicate") and one.get("operator") not in _ON_MISSING
+            if column in open_ and asks:
+                asked.setdefault(column, {}).update(dict.fromkeys(_values(one)))
         self.levels |= {name: tuple(values) for name, values in asked.items() if values}
+        types = {by_name[n].get("dataType") for n in self.names if n not in self.levels}
+        self.float_type = "float32" if types == {"float"} else "float64"
 
     def label(self, text: str) -> str:
         """Give a class as its target writes it: numbers may come with a point, and without."""
-        kind = "" if self.target is None else self.target.get("dataType")
-        if kind in ("integer", "float", "double") and NUMBER.fullmatch(text):
-            return f"{float(text):.17g}"
-        return text
-
-    @property
-    def single(self) -> bool:
-        """Whether values are in single precision: all numbers come so."""
-        kinds = {self.by_name[n].get("dataType") for n in self.names if n not in self.levels}
-        return kinds == {"float"}
+        return f"{float(text):.17g}" if self.numeric and NUMBER.fullmatch(text) else text
 
     def column(self, name: str) -> int:
         """Find a column by its own name, or one that stands for it."""
@@ -131,71 +123,70 @@ class Test:
         cuts = self.cut == other.cut or (self.codes and other.codes)
         return bool(same and cuts and self.inverted != other.inverted)
 
+    def must_hold(self, failed: Sequence[Test], is_last: bool, fields: Fields) -> bool:
+        """Whether it holds where others failed: of one column, it asks for all that is left."""
+        if is_last and any(self.negates(one) for one in failed):
+            return True
+        levels = fields.levels.get(fields.names[self.column], ())
+        seen = {c for f in failed if f.column == self.column and not f.inverted for c in f.codes}
+        all_seen = len(seen | set(self.codes)) == len(levels)
+        return all_seen and bool(self.codes) and not self.inverted
 
-def read_test(
-    predicate: Element, fields: Fields, failed: Sequence[Test]
-) -> tuple[Test | None, bool]:
-    """Read a test, given those that did not hold before; also say whether it has surrogates.
 
-    None: it always holds.
-    """
+def read_test(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Test | None:
+    """Read a test, given those that did not hold before; None: it always holds."""
     tag, operator = predicate.tag, predicate.get("operator", predicate.get("booleanOperator"))
     if tag == "True":
-        return None, False
+        return None
     if tag == "CompoundPredicate":
         return _compound(predicate, fields, failed)
-    column = fields.column(predicate.get("field"))
-    if tag == "SimpleSetPredicate":
-        texts = [a.text for a in predicate.all("Array")]
-        values = [a.replace('\\"', '"') or b for a, b in _ITEM.findall(" ".join(texts))]
-        return Test(
-            column, codes=fields.codes(column, values), inverted=operator == "isNotIn"
-        ), False
-    if tag != "SimplePredicate":
+    if tag not in ("SimplePredicate", "SimpleSetPredicate"):
         raise NotCovered(f"tests by {tag!r:.40}")
-    value = predicate.get("value")
-    if operator in ("equal", "notEqual"):
-        return Test(
-            column, codes=fields.codes(column, [value]), inverted=operator != "equal"
-        ), False
-    if operator in ("isMissing", "isNotMissing"):
-        return Test(column, math.inf, inverted=operator == "isMissing",
-                     missing=operator == "isMissing"), False  # fmt: skip
+    column = fields.column(predicate.get("field"))
+    if tag == "SimpleSetPredicate" or operator in ("equal", "notEqual"):
+        codes = fields.codes(column, _values(predicate))
+        return Test(column, codes=codes, inverted=operator in ("isNotIn", "notEqual"))
+    if operator in _ON_MISSING:
+        asks = operator == "isMissing"
+        return Test(column, math.inf, inverted=asks, missing=asks)
     if operator not in _SIMPLE or fields.names[column] in fields.levels:
         raise NotCovered(f"the operator {operator!r:.40}")
     inverted, strict = _SIMPLE[operator]
-    return Test(column, number(value, "a threshold"), strict, inverted=inverted), False
+    return Test(column, number(predicate.get("value"), "a threshold"), strict, inverted=inverted)
 
 
-def _items(predicate: Element) -> list[str]:
-    """List the values of a set: words, or texts in quotation marks."""
+def valid_values(field: Element) -> tuple[str, ...]:
+    """List the categories of a column, or the classes of a target."""
+    return tuple(
+        v.get("value") for v in field.all("Value") if v.get("property", "valid") == "valid"
+    )
+
+
+def _values(predicate: Element) -> list[str]:
+    """List the values of a test: one, or words and texts in quotation marks."""
+    if predicate.tag == "SimplePredicate":
+        return [predicate.get("value")]
     texts = " ".join(array.text for array in predicate.all("Array"))
     return [quoted.replace('\\"', '"') or bare for quoted, bare in _ITEM.findall(texts)]
 
 
-def _compound(
-    predicate: Element, fields: Fields, failed: Sequence[Test]
-) -> tuple[Test | None, bool]:
+def _compound(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Test | None:
     """Read several tests, where they come to one of a single column."""
     operator = predicate.get("booleanOperator")
     parts = [c for c in predicate.children if c.tag != "Extension"]
     if operator == "surrogate" and parts:
-        return read_test(parts[0], fields, failed)[0], True
-    found = [read_test(part, fields, failed)[0] for part in parts if not _on_missing(part)]
+        fields.surrogates = True
+        return read_test(parts[0], fields, failed)
+    missing = {p.get("operator") for p in parts} & {*_ON_MISSING}
+    found = [read_test(p, fields, failed) for p in parts if p.get("operator") not in _ON_MISSING]
     read = [one for one in found if one is not None]
-    missing = {p.get("operator") for p in parts if _on_missing(p)}
     if operator == "and":
         # What failed before holds the other way round.
         read = [one for one in read if not any(one.negates(f) for f in failed)]
     allowed = {"isMissing"} if operator == "or" else {"isNotMissing"}
     if operator in ("and", "or") and len(read) == 1 and missing <= allowed:
-        return replace(read[0], missing=operator == "or" and bool(missing)), False
+        return replace(read[0], missing=operator == "or" and bool(missing))
     same = len({one.column for one in read}) == 1 and len(read) == len(found)
     if operator == "or" and same and all(one.codes and not one.inverted for one in read):
-        codes = tuple(sorted({c for one in read for c in one.codes}))
-        return Test(read[0].column, codes=codes), False
+        return Test(read[0].column, codes=tuple(sorted({c for one in read for c in one.codes})))
     raise NotCovered(f"a test of several columns ({operator:.40})")
-
-
-def _on_missing(predicate: Element) -> bool:
-    return predicate.get("operator") in ("isMissing", "isNotMissing")

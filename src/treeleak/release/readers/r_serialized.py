@@ -28,7 +28,7 @@ from treeleak.release.readers.r_values import (
     symbol,
     with_attributes,
 )
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 
 Steps = Generator["Steps", Any, Any]
@@ -76,6 +76,11 @@ _IS_OBJECT, _HAS_ATTRIBUTES, _HAS_TAG = 1 << 8, 1 << 9, 1 << 10
 def is_r(head: bytes) -> bool:
     """Say whether a file can be an R object, by its first bytes."""
     return bool(_HEAD.match(head) or _TEXT.match(head)) or head.startswith(PACKED)
+
+
+describe_format(
+    "R object", ".rds .RData .rda", "counts, class shares or means of nodes; often rows and labels"
+)
 
 
 @reader("R object", is_r, first=True)

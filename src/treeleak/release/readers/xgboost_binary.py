@@ -56,10 +56,8 @@ def is_old_binary(head: bytes) -> bool:
 def old_binary(data: bytes) -> str:
     """Name the version that wrote a binary model, and say how to write it anew."""
     data = data[len(CONFIG) + 8 :] if data.startswith(CONFIG) else data
-    numbers = data.removeprefix(BINARY)[16:28]
-    major, minor = struct.unpack("<8x2I", numbers[-8:].rjust(16, b"\0")) if len(
-        numbers
-    ) == 12 else (0, 0)  # fmt: skip
+    numbers = data.removeprefix(BINARY)[:28].ljust(28, b"\0")
+    major, minor = struct.unpack("<20x2I", numbers)
     version = f"{major}.{minor}" if 1 <= major <= 3 and minor < 100 else ""
     by = f"XGBoost {version}" if version else "XGBoost before 1.0, or a damaged file"
     load = f"'xgboost=={version}.*'" if version else "'xgboost<1.6'"
@@ -99,15 +97,14 @@ class _Reading:
     """A walk over the bytes; what stands in room that is spare is left over."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self.left: list[Leftover] = []
+        self._data, self._at, self.left = data, 0, list[Leftover]()
 
     def take(self, n: int, what: str) -> bytes:
-        if not 0 <= n <= len(self._data) - self._at:
+        rest = len(self._data) - self._at
+        if not 0 <= n <= rest:
             raise BadModel(
-                f"byte {self._at}: {n:,} bytes of {what} expected, {len(self._data) - self._at:,} "
-                "left: the file was cut short"
+                f"byte {self._at}: {n:,} bytes of {what} expected, {rest:,} left: the file was cut "
+                "short"
             )
         self._at += n
         return self._data[self._at - n : self._at]
@@ -116,12 +113,13 @@ class _Reading:
         """Take a structure that begins with these numbers; the rest of it is spare."""
         raw = self.take(size, what)
         used = struct.calcsize(form)
-        self.spare(raw[used:], what)
+        self.keep(what, "bytes that XGBoost leaves empty", raw[used:])
         return struct.unpack(form, raw[:used])
 
-    def spare(self, raw: bytes, what: str) -> None:
-        if any(raw):
-            self.left.append(Leftover(what, "bytes that XGBoost leaves empty", raw))
+    def keep(self, where: str, what: str, content: Any) -> None:
+        """Keep what is not empty, or not zero."""
+        if any(content):
+            self.left.append(Leftover(where, what, content))
 
     def text(self, what: str) -> str:
         (n,) = struct.unpack("<Q", self.take(8, what))
@@ -130,20 +128,17 @@ class _Reading:
         except UnicodeDecodeError as error:
             raise BadModel(f"byte {self._at - n}: {what} is no text") from error
 
-    def texts(self, n: int, what: str) -> list[str]:
-        return [self.text(what) for _ in range(n)]
-
     def count(self, most: int, what: str) -> int:
         (n,) = struct.unpack("<Q", self.take(8, what))
         at_most(most, n, what)
         return int(n)
 
-    def floats(self, most: int, what: str) -> np.ndarray[Any, Any]:
-        n = self.count(most, what)
-        return np.frombuffer(self.take(4 * n, what), "<f4")
+    def array(self, n: int, dtype: Any, what: str) -> np.ndarray[Any, Any]:
+        return np.frombuffer(self.take(n * np.dtype(dtype).itemsize, what), dtype)
 
-    def rest(self) -> bytes:
-        return self.take(len(self._data) - self._at, "the rest")
+    def end(self) -> None:
+        if self._at < len(self._data):
+            self.left.append(Leftover("the end", "bytes behind the model", self._data[self._at :]))
 
 
 def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
@@ -159,32 +154,35 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
     booster: dict[str, Any] = {"name": kind}
     if kind == "gblinear":
         reading.numbers("<Ii", _OF_LINEAR, "the linear model")
-        most = (columns + 1) * max(classes, 1)
-        booster["model"] = {"weights": reading.floats(most, "weights of a linear model")}
+        n = reading.count((columns + 1) * max(classes, 1), "weights of a linear model")
+        booster["model"] = {"weights": reading.array(n, "<f4", "weights of a linear model")}
     elif kind in ("gbtree", "dart"):
-        model = _trees(reading)
-        n_trees = len(model["trees"])
-        if kind == "gbtree":
-            booster["model"] = model
-        else:
-            booster["gbtree"] = {"name": "gbtree", "model": model}
-            drop = reading.floats(n_trees, "weights of trees") if n_trees else np.zeros(0)
-            booster["weight_drop"] = drop
+        booster["model"] = _trees(reading)
     else:
         raise BadModel(f"a booster {kind!r:.40}")
-    listed = _attributes(reading) if attributes else {}
+    if kind == "dart":
+        model = booster.pop("model")
+        booster["gbtree"] = {"name": "gbtree", "model": model}
+        n = reading.count(len(model["trees"]), "weights of trees") if model["trees"] else 0
+        booster["weight_drop"] = reading.array(n, "<f4", "weights of trees")
+    listed: dict[str, str] = {}
+    for _ in range(reading.count(_MOST_ATTRIBUTES, "attributes") if attributes else 0):
+        key = reading.text("the name of an attribute")
+        if key in listed:
+            raise BadModel(f"the attribute {key!r:.40} appears twice")
+        listed[key] = reading.text("an attribute")
     if major < 1 and objective == "count:poisson" and "objective" not in listed:
         listed["count_poisson_max_delta_step"] = reading.text("max_delta_step")
     loss = _loss(objective, listed)
     names = [name for name in listed.pop("metrics", "").split(";") if name] if major else []
     if metrics and not names:
-        names = reading.texts(reading.count(_MOST_ATTRIBUTES, "metrics"), "a metric")
-    if rest := reading.rest():
-        reading.left.append(Leftover("the end", "bytes behind the model", rest))
-    param = {"base_score": f"{np.float32(_base(base, objective, major)):.9g}",
-             "num_class": str(classes), "num_feature": str(columns)}  # fmt: skip
+        n = reading.count(_MOST_ATTRIBUTES, "metrics")
+        names = [reading.text("a metric") for _ in range(n)]
+    reading.end()
     # What versions before had no room for, is zero.
-    param |= {"num_target": str(max(targets, 1)), "boost_from_average": str(mean)}
+    param = {"base_score": f"{np.float32(_base(base, objective, major)):.9g}",
+             "num_class": str(classes), "num_feature": str(columns),
+             "num_target": str(max(targets, 1)), "boost_from_average": str(mean)}  # fmt: skip
     learner: dict[str, Any] = {
         "attributes": listed, "feature_names": [], "feature_types": [],
         "gradient_booster": booster, "learner_model_param": param, "objective": loss,
@@ -207,20 +205,18 @@ def _base(base: float, objective: str, major: int) -> float:
 
 
 def _trees(reading: _Reading) -> dict[str, Any]:
+    what = "the parameters of all trees"
     n_trees, parallel, columns, pad, buffer, _, vector = reading.numbers(
-        "<iiiiqii", _OF_TREES, "the parameters of all trees"
+        "<iiiiqii", _OF_TREES, what
     )
     if n_trees < 0 or buffer or vector:
         raise BadModel("trees of a form that is not read (num_pbuffer, size_leaf_vector)")
     at_most(MOST_TREES, n_trees, "trees")
     trees = [_tree(reading, t) for t in range(n_trees)]
-    outputs = np.frombuffer(reading.take(4 * n_trees, "tree_info"), "<i4")
+    outputs = reading.array(n_trees, "<i4", "tree_info")
     param = {"num_trees": str(n_trees), "num_parallel_tree": str(max(parallel, 1)),
              "size_leaf_vector": "0"}  # fmt: skip
-    if pad or columns < 0:
-        reading.left.append(
-            Leftover("the parameters of all trees", "spare numbers", [pad, columns])
-        )
+    reading.keep(what, "spare numbers", [pad, columns] if pad or columns < 0 else [])
     return {"gbtree_model_param": param, "tree_info": outputs.astype(np.int64), "trees": trees}
 
 
@@ -230,10 +226,9 @@ def _tree(reading: _Reading, t: int) -> dict[str, Any]:
     if roots != 1 or vector or n < 1 or deleted < 0:
         raise BadModel(f"{where}: {n} nodes below {roots} roots, leaves of {vector} numbers")
     at_most(MOST_NODES, n, f"nodes in {where}")
-    node = np.frombuffer(reading.take(n * _NODE.itemsize, f"nodes of {where}"), _NODE)
-    sums = np.frombuffer(reading.take(n * _SUMS.itemsize, f"sums of {where}"), _SUMS)
-    if depth:
-        reading.left.append(Leftover(where, "a depth, which XGBoost leaves empty", depth))
+    node = reading.array(n, _NODE, f"nodes of {where}")
+    sums = reading.array(n, _SUMS, f"sums of {where}")
+    reading.keep(where, "a depth, which XGBoost leaves empty", [depth])
     parent = node["parent"].astype(np.int64)
     param = {"num_nodes": n, "num_deleted": deleted, "num_feature": columns, "size_leaf_vector": 0}
     tree = {
@@ -253,16 +248,6 @@ def _tree(reading: _Reading, t: int) -> dict[str, Any]:
     if sums["leaves"].any():
         tree["leaf_child_counts"] = sums["leaves"].astype(np.int64)
     return tree
-
-
-def _attributes(reading: _Reading) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for _ in range(reading.count(_MOST_ATTRIBUTES, "attributes")):
-        key = reading.text("the name of an attribute")
-        if key in out:
-            raise BadModel(f"the attribute {key!r:.40} appears twice")
-        out[key] = reading.text("an attribute")
-    return out
 
 
 def _loss(objective: str, attributes: dict[str, str]) -> dict[str, Any]:

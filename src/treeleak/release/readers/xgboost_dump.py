@@ -8,13 +8,13 @@ predictions begin, and which output a tree adds to.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.output import read_text
-from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CATEGORY,
     MOST_COLUMNS,
@@ -27,43 +27,51 @@ from treeleak.release.bounds import (
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.xgboost_json import booster_from_dict
-from treeleak.release.registry import reader
+from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
+from treeleak.release.tree import LEAF
 
 _NUMBER = r"-?(?:\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,3})?|nan|inf)"
 _HEAD = re.compile(r"booster\[(\d{1,9})\]:")
 _TEST = re.compile(
-    rf"(\t*)(\d{{1,9}}):\[(.*)(?:<({_NUMBER})|:\{{([\d,]*)\}})\] yes=(\d{{1,9}}),no=(\d{{1,9}}),"
-    rf"missing=(\d{{1,9}})(?:,gain=({_NUMBER}),cover=({_NUMBER}))?"
+    rf"(?P<depth>\t*)(?P<nodeid>\d{{1,9}}):\[(?P<split>.*)(?:<(?P<split_condition>{_NUMBER})|"
+    rf":\{{(?P<categories>[\d,]*)\}})\] yes=(?P<yes>\d{{1,9}}),no=(?P<no>\d{{1,9}}),"
+    rf"missing=(?P<missing>\d{{1,9}})(?:,gain=(?P<gain>{_NUMBER}),cover=(?P<cover>{_NUMBER}))?"
 )
-_LEAF = re.compile(rf"(\t*)(\d{{1,9}}):leaf=({_NUMBER})(?:,cover=({_NUMBER}))?")
+_LEAF = re.compile(
+    rf"(?P<depth>\t*)(?P<nodeid>\d{{1,9}}):leaf=(?P<leaf>{_NUMBER})(?:,cover=(?P<cover>{_NUMBER}))?"
+)
 _FLAG = re.compile(r"\t*\d{1,9}:\[.*\] yes=\d+,no=\d+(,gain=.*)?")
-_BIAS = re.compile(r"bias:.*")
+_WAYS = ("yes", "no", "missing")
+"""Where values go, where others go, and where missing values go."""
+_MADE: dict[str, Callable[[str], Any]] = {
+    "depth": len, "split": str, **dict.fromkeys(("nodeid", *_WAYS), int),
+    "categories": lambda x: [int(c) if 0 < len(c) < 11 else None for c in x.split(",")],
+}  # fmt: skip
+"""What groups of lines become; others are numbers."""
+_OF_TEST = {"nodeid", "depth", "split", "split_condition", *_WAYS, "gain", "cover", "children"}
+_OF_LEAF = {"nodeid", "leaf", "cover"}
+_LISTS = ("left_children", "right_children", "default_left", "split_indices", "split_conditions",
+          "split_type", "sum_hessian", "loss_changes")  # fmt: skip
+_OF_CATEGORIES = ("categories_nodes", "categories_segments", "categories_sizes")
 FLAGS = (
     "columns that are there or not (type i), whose tests XGBoost prints without a number: write "
     'the model with save_model("model.json")'
 )
 LINEAR = "a linear model that XGBoost printed: it has no trees"
 
+_Node = dict[str, Any]
+"""A node, as it stands in JSON: with a ``leaf``, or else with a ``split``, a ``split_condition``
+(what values are less than, or the categories that go the way of "yes"), and ways."""
 
-@dataclass(frozen=True, eq=False)
-class _Node:
-    """A node as it was printed; of a leaf, ``column`` is None and ``test`` what it adds."""
-
-    number: int
-    depth: int
-    column: str | None
-    test: Any
-    """What a value is less than, or the categories that go the way of "yes"."""
-    ways: tuple[int, int, int] = (0, 0, 0)
-    """Where values go, where others go, and where missing values go."""
-    gain: float | None = None
-    cover: float | None = None
+_TOLD = "values, thresholds; sums of hessians and gains if asked for"
+describe_format("trees that XGBoost printed", ".txt", _TOLD)
+describe_format("trees that XGBoost printed, in JSON", ".json", _TOLD)
 
 
 @reader(
     "trees that XGBoost printed, in JSON",
-    lambda head: _begins(head, rb'\s*\[\s*\{\s*"(nodeid|bias)"'),
+    lambda head: re.match(rb'\s*\[\s*\{\s*"(nodeid|bias)"', head) is not None,
 )
 def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     left: list[Leftover] = []
@@ -79,62 +87,45 @@ def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     return _booster(trees, left)
 
 
-@reader("trees that XGBoost printed", lambda head: _begins(head, rb"booster\[0\]:\r?\n"))
+@reader(
+    "trees that XGBoost printed", lambda head: re.match(rb"booster\[0\]:\r?\n", head) is not None
+)
 def _read_text(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     text = read_text(path, MOST_JSON_BYTES)
     at_most(MOST_NODES, text.count("\n"), "lines")
     trees: list[list[_Node]] = []
     for number, line in enumerate(text.splitlines(), 1):
+        where = f"line {number}"
         if found := _HEAD.fullmatch(line):
             if int(found[1]) != len(trees):
-                raise BadModel(f"line {number}: {line!r:.40}, booster[{len(trees)}] was due")
+                raise BadModel(f"{where}: {line!r:.40}, booster[{len(trees)}] was due")
             at_most(MOST_TREES, len(trees) + 1, "trees")
             trees.append([])
-        elif line:
-            trees[-1].append(_line(line, number))
-    if not text.endswith("\n"):
-        raise BadModel(f"line {number}: the text is cut short")
-    left = []
-    if text != _text(trees):
-        odd = "blanks or digits that XGBoost does not print"
-        left.append(Leftover("the text", odd, text))
-    return _booster(trees, left)
-
-
-def _begins(head: bytes, form: bytes) -> bool:
-    return re.match(form, head) is not None
-
-
-def _line(line: str, number: int) -> _Node:
-    if found := _LEAF.fullmatch(line):
-        tabs, name, value, cover = found.groups()
-        held = None if cover is None else float(cover)
-        return _Node(
-            int(name), len(tabs), None, _checked(float(value), f"line {number}"), cover=held
-        )
-    found = _TEST.fullmatch(line)
-    if found is None:
-        if _FLAG.fullmatch(line):
+        elif found := _LEAF.fullmatch(line) or _TEST.fullmatch(line):
+            groups = {key: text for key, text in found.groupdict().items() if text is not None}
+            node = {key: _MADE.get(key, float)(text) for key, text in groups.items()}
+            if "categories" in node:
+                node["split_condition"] = node.pop("categories")
+            trees[-1].append(_checked(node, where))
+        elif _FLAG.fullmatch(line):
             raise NotCovered(FLAGS)
-        raise BadModel(LINEAR if _BIAS.match(line) else f"line {number}: {line!r:.60} is no node")
-    tabs, name, column, below, listed, yes, no, missing, gain, cover = found.groups()
-    test: Any = [int(x) if 0 < len(x) < 11 else None for x in (listed or "").split(",")]
-    test = _checked(test if below is None else float(below), f"line {number}")
-    sums = (None, None) if gain is None else (float(gain), float(cover))
-    return _Node(int(name), len(tabs), column, test, (int(yes), int(no), int(missing)), *sums)
+        elif line:
+            raise BadModel(
+                LINEAR if line.startswith("bias:") else f"{where}: {line!r:.60} is no node"
+            )
+    if not text.endswith("\n"):
+        raise BadModel(f"{where}: the text is cut short")
+    odd = "blanks or digits that XGBoost does not print"
+    return _booster(trees, [] if text == _text(trees) else [Leftover("the text", odd, text)])
 
 
-def _checked(test: Any, where: str) -> Any:
-    """Take a number, or a list of categories."""
-    listed = isinstance(test, list) and test
+def _checked(node: _Node, where: str) -> _Node:
+    """Take a node whose test is a number, or a list of categories."""
+    test: Any = node.get("leaf", node.get("split_condition"))
+    listed = "leaf" not in node and isinstance(test, list) and test
     if not (all(is_whole(x, 0, MOST_CATEGORY) for x in test) if listed else is_finite(test)):
         raise BadModel(f"{where}: {test!r:.40} is neither a number nor categories")
-    return test
-
-
-_OF_TEST = {"nodeid", "depth", "split", "split_condition", "yes", "no", "missing", "gain", "cover",
-            "children"}  # fmt: skip
-_OF_LEAF = {"nodeid", "leaf", "cover"}
+    return node
 
 
 def _nodes(tree: Any, t: int, left: list[Leftover]) -> list[_Node]:
@@ -147,37 +138,25 @@ def _nodes(tree: Any, t: int, left: list[Leftover]) -> list[_Node]:
             raise BadModel(LINEAR)
         if not isinstance(node, dict) or not is_whole(node.get("nodeid"), 0, MOST_NODES):
             raise BadModel(f"tree {t}: a node without a nodeid")
-        known = _OF_LEAF if "leaf" in node else _OF_TEST
-        if odd := {key: value for key, value in node.items() if key not in known}:
+        where, is_leaf = f"tree {t}, node {node['nodeid']}", "leaf" in node
+        if odd := {k: x for k, x in node.items() if k not in (_OF_LEAF if is_leaf else _OF_TEST)}:
             left.append(Leftover(f"tree {t}", "what XGBoost does not print", odd))
-        sums = node.get("gain"), node.get("cover")
-        if any(x is not None and not is_finite(x) for x in sums):
-            raise BadModel(f"tree {t}, node {node['nodeid']}: gain or cover is no number")
-        if "leaf" in node:
-            value = _checked(node["leaf"], f"tree {t}")
-            out.append(_Node(node["nodeid"], depth, None, value, (0, 0, 0), *sums))
-            continue
-        if "split_condition" not in node and "split" in node:
-            raise NotCovered(FLAGS)
-        ways = [node[key] for key in _WAYS if is_whole(node.get(key), 0, MOST_NODES)]
-        inside = node.get("children")
-        if len(ways) < len(_WAYS) or not isinstance(inside, list):
-            raise BadModel(f"tree {t}, node {node['nodeid']}: no children")
-        if node.get("depth", depth) != depth or not isinstance(node.get("split"), str):
-            raise BadModel(f"tree {t}, node {node['nodeid']}: no depth, or no column")
-        test = _checked(node.get("split_condition"), f"tree {t}")
-        out.append(
-            _Node(node["nodeid"], depth, node["split"], test, (ways[0], ways[1], ways[2]), *sums)
-        )
-        todo += [(child, depth + 1) for child in reversed(inside)]
+        if any(node.get(key) is not None and not is_finite(node[key]) for key in ("gain", "cover")):
+            raise BadModel(f"{where}: gain or cover is no number")
+        if not is_leaf:
+            if "split_condition" not in node and "split" in node:
+                raise NotCovered(FLAGS)
+            ways, inside = [node.get(key) for key in _WAYS], node.get("children")
+            if not isinstance(inside, list) or not all(is_whole(w, 0, MOST_NODES) for w in ways):
+                raise BadModel(f"{where}: no children")
+            if node.get("depth", depth) != depth or not isinstance(node.get("split"), str):
+                raise BadModel(f"{where}: no depth, or no column")
+            todo += [(child, depth + 1) for child in reversed(inside)]
+        out.append(_checked({**node, "depth": depth}, where))
     return out
 
 
 # ------------------------------------------------------------------------- printed once more
-
-
-def _number(value: float) -> str:
-    return f"{value:.9g}"
 
 
 def _signless(text: str) -> str:
@@ -185,25 +164,28 @@ def _signless(text: str) -> str:
     return re.sub(r"-0(?=[ ,])", "0", text)
 
 
+def _sums(node: _Node, form: str) -> list[str]:
+    """Print gain and cover, where they are there."""
+    held = [(key, node.get(key)) for key in ("gain", "cover")]
+    return [form.format(key, value) for key, value in held if value is not None]
+
+
 def _text(trees: Sequence[Sequence[_Node]]) -> str:
     lines = []
     for t, nodes in enumerate(trees):
-        lines.append(f"booster[{t}]:")
+        lines.append(f"booster[{t}]:\n")
         for node in nodes:
-            line, cover = f"{chr(9) * node.depth}{node.number}:", node.cover
-            if node.column is None:
-                line += f"leaf={_number(node.test)}"
+            if "leaf" in node:
+                said = f"leaf={node['leaf']:.9g}"
             else:
-                sets = isinstance(node.test, list)
-                test = f":{{{','.join(map(str, node.test))}}}" if sets else f"<{_number(node.test)}"
-                ways = ",".join(f"{k}={w}" for k, w in zip(_WAYS, node.ways, strict=True))
-                line += f"[{node.column}{test}] {ways}"
-                line += "" if node.gain is None else f",gain={_number(node.gain)}"
-            lines.append(line + ("" if cover is None else f",cover={_number(cover)}"))
-    return "".join(f"{line}\n" for line in lines)
-
-
-_WAYS = ("yes", "no", "missing")
+                test = node["split_condition"]
+                sets = isinstance(test, list)
+                said = f":{{{','.join(map(str, test))}}}" if sets else f"<{test:.9g}"
+                ways = ",".join(f"{way}={node[way]}" for way in _WAYS)
+                said = f"[{node['split']}{said}] {ways}"
+            tabs, sums = "\t" * node["depth"], "".join(_sums(node, ",{}={:.9g}"))
+            lines.append(f"{tabs}{node['nodeid']}:{said}{sums}\n")
+    return "".join(lines)
 
 
 def _json(trees: Sequence[Sequence[_Node]], blank: str) -> str:
@@ -211,27 +193,20 @@ def _json(trees: Sequence[Sequence[_Node]], blank: str) -> str:
     whole = []
     for nodes in trees:
         lines: list[str] = []
-        last = 0
-        for node in nodes:
-            while lines and last > node.depth:
-                last -= 1
-                lines.append(f"{'  ' * (last + 1)}]}}")
-            if lines and not lines[-1].endswith("["):
-                lines[-1] += f",{blank}"
-            last = node.depth
-            cover = "" if node.cover is None else f'{blank}, "cover": {_number(node.cover)}'
-            if node.column is None:
-                line = f'"leaf": {_number(node.test)}{cover} }}'
+        for node, after in zip(nodes, [*nodes[1:], None], strict=True):
+            depth, sums = node["depth"], _sums(node, '"{}": {:.9g}')
+            if "leaf" in node:
+                line = f"{blank}, ".join([f'"leaf": {node["leaf"]:.9g}', *sums]) + " }"
+                ends = range(depth, after["depth"] if after else 0, -1)
+                line += "".join(f"\n{'  ' * level}]}}" for level in ends)
+                line += f",{blank}" if after else ""
             else:
-                test = str(node.test) if isinstance(node.test, list) else _number(node.test)
-                ways = ", ".join(f'"{k}": {w}' for k, w in zip(_WAYS, node.ways, strict=True))
-                line = f'"depth": {node.depth}, "split": "{node.column}", "split_condition": {test}'
-                line += f", {ways}{blank}, "
-                if node.gain is not None:
-                    line += f'"gain": {_number(node.gain)}{cover.removeprefix(blank)}, '
-                line += '"children": ['
-            lines.append(f'{"  " * (node.depth + 1)}{{ "nodeid": {node.number}, {line}')
-        lines += [f"{'  ' * (level + 1)}]}}" for level in range(last - 1, -1, -1)]
+                test = node["split_condition"]
+                shown = str(test) if isinstance(test, list) else f"{test:.9g}"
+                line = f'"depth": {depth}, "split": "{node["split"]}", "split_condition": {shown}, '
+                line += ", ".join(f'"{way}": {node[way]}' for way in _WAYS) + f"{blank}, "
+                line += ", ".join([*sums, '"children": ['])
+            lines.append(f'{"  " * (depth + 1)}{{ "nodeid": {node["nodeid"]}, {line}')
         whole.append("\n".join(lines))
     return "[\n" + ",\n".join(whole) + "\n]"
 
@@ -239,74 +214,63 @@ def _json(trees: Sequence[Sequence[_Node]], blank: str) -> str:
 # ------------------------------------------------------------------------------- as a document
 
 
-def _booster(trees: Sequence[Sequence[_Node]], left: list[Leftover]) -> StoredObject:
-    names = list(dict.fromkeys(n.column for nodes in trees for n in nodes if n.column is not None))
+def _booster(trees: Sequence[Sequence[_Node]], left: Sequence[Leftover]) -> StoredObject:
+    names = list(dict.fromkeys(n["split"] for nodes in trees for n in nodes if "leaf" not in n))
     numbered = all(re.fullmatch(r"f(0|[1-9]\d{0,5})", name) for name in names)
     place = {name: int(name[1:]) if numbered else i for i, name in enumerate(names)}
     n_columns = max(place.values(), default=-1) + 1
     at_most(MOST_COLUMNS, n_columns, "columns")
-    document = {
-        "learner": {
-            "feature_names": [] if numbered else names,
-            "gradient_booster": {
-                "model": {"trees": [_tree(nodes, place, t) for t, nodes in enumerate(trees)]}
-            },
-            "learner_model_param": {"num_feature": str(n_columns)},
-        }
+    model = {"trees": [_tree(nodes, place, t) for t, nodes in enumerate(trees)]}
+    learner = {
+        "feature_names": [] if numbered else names,
+        "gradient_booster": {"model": model},
+        "learner_model_param": {"num_feature": str(n_columns)},
     }
-    booster = booster_from_dict(document)
-    return StoredObject(booster.type, booster.state, leftovers=tuple(left))
+    return replace(booster_from_dict({"learner": learner}), leftovers=tuple(left))
 
 
 def _tree(nodes: Sequence[_Node], place: dict[str, int], t: int) -> dict[str, Any]:
     """Put nodes into lists, in the order of their numbers."""
     where = f"tree {t}"
-    order = sorted(nodes, key=lambda node: node.number)
-    at = {node.number: i for i, node in enumerate(order)}
-    at_most(MOST_LEVELS, max((node.depth for node in nodes), default=0), f"levels in {where}")
+    order = sorted(nodes, key=lambda node: node["nodeid"])
+    at = {node["nodeid"]: i for i, node in enumerate(order)}
+    at_most(MOST_LEVELS, max((node["depth"] for node in nodes), default=0), f"levels in {where}")
     if len(at) < len(nodes) or 0 not in at:
         raise BadModel(f"{where}: two nodes of a number, or no root")
-    lists: dict[str, list[Any]] = {key: [] for key in _LISTS}
-    tests = [node for node in nodes if node.column is not None]
-    if len({n.cover is None for n in nodes} | {n.gain is None for n in tests}) > 1:
+    gains = {node.get("gain") is None for node in nodes if "leaf" not in node}
+    if len(gains | {node.get("cover") is None for node in nodes}) > 1:
         raise BadModel(f"{where}: some nodes have a cover or a gain, others none")
+    rows: list[tuple[Any, ...]] = []
+    sets: list[tuple[int, int, int]] = []
+    categories: list[int] = []
     for i, node in enumerate(order):
-        yes, no, missing = (at.get(way) for way in node.ways)
-        sets = isinstance(node.test, list)
-        if node.column is None:
-            yes, no, missing = -1, -1, None
-        elif yes is None or no is None or yes == no or missing not in (yes, no):
-            raise BadModel(f"{where}, node {node.number}: leads to no node")
-        # Of categories, those that are listed go right.
-        left, right = (no, yes) if sets else (yes, no)
-        if sets:
-            lists["categories_nodes"].append(i)
-            lists["categories_segments"].append(len(lists["categories"]))
-            lists["categories_sizes"].append(len(node.test))
-            lists["categories"] += node.test
-        column = 0 if node.column is None else place[node.column]
-        condition = 0.0 if sets else float(node.test)
-        values = (left, right, int(missing == left), column, condition, int(sets), node.cover,
-                  node.gain or 0.0)  # fmt: skip
-        for key, value in zip(_LISTS, values, strict=False):
-            lists[key].append(value)
+        test: Any = node.get("leaf", node.get("split_condition"))
+        left, right, missing, column = LEAF, LEAF, None, 0
+        if "leaf" not in node:
+            left, right, missing = (at.get(node[way], LEAF) for way in _WAYS)
+            if LEAF in (left, right) or left == right or missing not in (left, right):
+                raise BadModel(f"{where}, node {node['nodeid']}: leads to no node")
+            column = place[node["split"]]
+        if listed := isinstance(test, list):
+            # Of categories, those that are listed go right.
+            left, right = right, left
+            sets.append((i, len(categories), len(test)))
+            categories += test
+        rows.append((left, right, int(missing == left), column,
+                     0.0 if listed else float(test), int(listed), node.get("cover"),
+                     node.get("gain") or 0.0))  # fmt: skip
     # XGBoost prints a node, what is left of it, and what is right.
     way: list[tuple[int, int]] = [(0, 0)]
     walk: list[tuple[int, int]] = []
     while way and len(walk) < len(nodes):
         i, depth = way.pop()
-        walk.append((order[i].number, depth))
-        if order[i].column is not None:
-            way += [(lists[side][i], depth + 1) for side in ("right_children", "left_children")]
-    if way or walk != [(node.number, node.depth) for node in nodes]:
+        walk.append((order[i]["nodeid"], depth))
+        way += [(child, depth + 1) for child in rows[i][1::-1] if child != LEAF]
+    if way or walk != [(node["nodeid"], node["depth"]) for node in nodes]:
         raise BadModel(f"{where}: nodes in another order, or of another depth, than XGBoost's")
-    if nodes[0].cover is None:
-        del lists["sum_hessian"], lists["loss_changes"]
-    return {"id": t, "tree_param": {"num_nodes": str(len(nodes))}, **lists}
-
-
-_LISTS = (
-    "left_children", "right_children", "default_left", "split_indices", "split_conditions",
-    "split_type", "sum_hessian", "loss_changes", "categories", "categories_nodes",
-    "categories_segments", "categories_sizes",
-)  # fmt: skip
+    bare = nodes[0].get("cover") is None
+    lists = zip(_LISTS[:-2] if bare else _LISTS, map(list, zip(*rows, strict=True)), strict=False)
+    of_sets = zip(*sets, strict=True) if sets else ((),) * 3
+    return {"id": t, "tree_param": {"num_nodes": str(len(nodes))}, **dict(lists),
+            "categories": categories,
+            **dict(zip(_OF_CATEGORIES, map(list, of_sets), strict=True))}  # fmt: skip

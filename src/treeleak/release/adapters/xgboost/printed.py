@@ -64,27 +64,24 @@ class _Printed:
 
     left: IntArray
     right: IntArray
-    order: IntArray
-    """Parents before children."""
+    inner: IntArray
+    """Nodes that have children, parents before children."""
+    leaves: IntArray
     value: FloatArray
     hessian: FloatArray
     gain: FloatArray
 
-    @property
-    def inner(self) -> IntArray:
-        return np.flatnonzero(self.left != LEAF)
+    def weighed(self, l2: float) -> tuple[FloatArray, FloatArray]:
+        """Give what all nodes would add, times its weight, and these weights."""
+        weight = self.hessian + l2 + 1e-300
+        out = self.value * weight
+        for v in self.inner[::-1].tolist():
+            out[v] = out[self.left[v]] + out[self.right[v]]
+        return out, weight
 
-    @property
-    def leaves(self) -> IntArray:
-        return np.flatnonzero(self.left == LEAF)
-
-    def summed(self, of_leaves: FloatArray) -> FloatArray:
-        """Add up at all nodes what leaves hold."""
-        out = np.where(self.left == LEAF, of_leaves, 0.0)
-        for v in self.order[::-1].tolist():
-            if self.left[v] != LEAF:
-                out[v] = out[self.left[v]] + out[self.right[v]]
-        return out
+    def rows(self, unit: float) -> FloatArray | None:
+        """Count rows, each of which counts a unit; None where these are no whole numbers."""
+        return whole_sums(self.hessian, unit, _RELATIVE, self.left, self.right)
 
 
 def is_printed(stored: StoredObject) -> bool:
@@ -103,14 +100,13 @@ def of_printed(stored: StoredObject, release_of: Callable[[Model], Release]) -> 
     summed = bool(raw) and all("sum_hessian" in tree for tree in raw)
     trees = [_arrays(tree, t) for t, tree in enumerate(raw)] if summed else []
     loss, base, outputs = (_loss_of(trees) if summed else None) or ("", 0.5, 1)
-    settings = _settings(trees) if loss in (LOGISTIC, SOFTMAX) else None
     config: dict[str, Any] = {}
-    if settings is not None:
-        config = {"eta": f"{settings[0]!r:.39}", "reg_lambda": f"{settings[1]!r:.39}"}
-        raw = [
-            {**tree, "base_weights": _steps(own, *settings)}
-            for tree, own in zip(raw, trees, strict=True)
-        ]
+    if loss in (LOGISTIC, SOFTMAX) and (settings := _settings(trees)) is not None:
+        rate, l2 = settings
+        config = {"eta": f"{rate!r:.39}", "reg_lambda": f"{l2!r:.39}"}
+        # No dump prints the values of inner nodes.
+        steps = [weighed / weight / rate for weighed, weight in (t.weighed(l2) for t in trees)]
+        raw = [{**tree, "base_weights": own} for tree, own in zip(raw, steps, strict=True)]
     param = {"base_score": f"{base:.9g}", "num_class": str(outputs if outputs > 1 else 0)}
     whole = {
         **learner, "objective": {"name": loss},
@@ -142,7 +138,8 @@ def _arrays(raw: Mapping[str, Any], t: int) -> _Printed:
     held = np.concatenate([value, hessian, gain])
     if len(order) < n or (np.abs(held) > MOST_REAL).any() or (hessian < 0).any():
         raise BadModel(f"{where}: nodes that nothing leads to, or sums that no rows have")
-    return _Printed(left, right, order, value, hessian, gain)
+    inner, leaves = order[left[order] != LEAF], np.flatnonzero(left == LEAF)
+    return _Printed(left, right, inner, leaves, value, hessian, gain)
 
 
 # ------------------------------------------------------------------------- loss and start
@@ -159,15 +156,10 @@ def _loss_of(trees: Sequence[_Printed]) -> tuple[str, float, int] | None:
         return LOGISTIC, p, 1
     for n in range(3, min(len(trees), MOST_CLASSES) + 1):
         unit = 2 * (n - 1) / n**2
-        counted = [_rows(tree, unit) for tree in trees[:n]]
-        roots = {None if rows is None else float(rows[0]) for rows in counted}
+        roots = {None if (rows := t.rows(unit)) is None else float(rows[0]) for t in trees[:n]}
         if len(trees) % n == 0 and len(roots) == 1 and roots != {None}:
             return SOFTMAX, 0.5, n
     return None
-
-
-def _rows(tree: _Printed, unit: float) -> FloatArray | None:
-    return whole_sums(tree.hessian, unit, _RELATIVE, tree.left, tree.right)
 
 
 def _chance(first: _Printed, second: _Printed) -> float | None:
@@ -177,7 +169,7 @@ def _chance(first: _Printed, second: _Printed) -> float | None:
         return None
     for k in range(1, _MOST_IN_LEAF + 1):
         unit = least / k
-        if unit > 0.25 * (1 + _RELATIVE) or (rows := _rows(first, unit)) is None:
+        if unit > 0.25 * (1 + _RELATIVE) or (rows := first.rows(unit)) is None:
             continue
         for divisor in range(1, _DIVISORS + 1):
             n = rows * divisor
@@ -235,10 +227,11 @@ def _missed(trees: Sequence[_Printed], l2: float) -> tuple[float, float]:
     """Say by what share of their parts gains are off at most, with the rate that fits best."""
     gains, parts, sizes = [], [], []
     for tree in trees:
-        v, weight = tree.inner, tree.hessian + l2 + 1e-300
-        square = tree.summed(tree.value * weight) ** 2 / weight
-        parts.append(square[tree.left[v]] + square[tree.right[v]] - square[v])
-        sizes.append(square[tree.left[v]] + square[tree.right[v]] + square[v] + 1e-300)
+        (weighed, weight), v = tree.weighed(l2), tree.inner
+        square = weighed**2 / weight
+        below = square[tree.left[v]] + square[tree.right[v]]
+        parts.append(below - square[v])
+        sizes.append(below + square[v] + 1e-300)
         gains.append(tree.gain[v])
     gain, part, size = map(np.concatenate, (gains, parts, sizes))
     a, b = gain / size, part / size
@@ -246,9 +239,3 @@ def _missed(trees: Sequence[_Printed], l2: float) -> tuple[float, float]:
         squared = float(a @ b / (a @ a))
         off = np.abs(squared * a - b).max()
     return (float(off), float(np.sqrt(squared))) if squared > 0 else (np.inf, np.nan)
-
-
-def _steps(tree: _Printed, rate: float, l2: float) -> FloatArray:
-    """Work out the values of nodes that no dump prints."""
-    weight = tree.hessian + l2 + 1e-300
-    return np.asarray(tree.summed(tree.value * weight) / weight / rate)
