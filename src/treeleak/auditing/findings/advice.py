@@ -100,7 +100,8 @@ _CHANGES: Mapping[str, str] = {
     "'inner.skops'); for a search, its best_estimator_), and run treeleak audit inner.skops. Of a "
     "selection of columns, predictions need the chosen columns only.",
     "rows": "Do not release the part that stores the training table. Use one that keeps summaries "
-    "only. A quantile forest cannot predict without the targets: do not publish it.",
+    "only. A model that predicts from the rows themselves (nearest neighbours, a quantile forest) "
+    "cannot do without: do not publish it.",
     "noise seeds": "Train again without a seed, and delete every seed from the released file. "
     "With a seed, anyone can draw the noise again and subtract it. A search finds small seeds.",
     "per_row": "Delete arrays with one entry per training row (weights, out-of-bag predictions) "
@@ -148,6 +149,8 @@ def of_the_audit(text: str) -> bool:
 _LARGER: Mapping[str, str] = {
     "xgboost": "a larger min_child_weight",
     "lightgbm": "min_child_samples=10 or more",
+    "ydf": "min_examples=10 or more",
+    "interpret": "fewer bins, max_bins, and no pairs, interactions=0",
     "catboost": "a smaller depth, or another grow_policy with min_data_in_leaf=10 or more",
 }
 """How libraries call what the text of "leaves" calls as scikit-learn does."""
@@ -157,6 +160,8 @@ _SEEDS: Mapping[str, str] = {
     "xgboost": "Do not rely on drawing rows (subsample): treeleak repeats the draws. XGBoost takes "
     "the seed 0 if you give none, and files without a seed disclose small ones. A large seed "
     "(random_state) that you keep secret hides which rows each tree drew, not how many.",
+    "ydf": "Train with a large random_seed that you keep secret: who sets none has 123456, and "
+    "treeleak repeats the draws of trees.",
     "lightgbm": "Do not rely on drawing rows (bagging_fraction): treeleak repeats the draws. "
     "Delete the parameters from the released file, which hold the seed (treeleak harden does), and "
     "train with a large bagging_seed that you keep secret.",
@@ -203,11 +208,16 @@ def _text(key: str, found: AuditResults) -> str:
     test = None if found.measurement is None else found.measurement.significance
     if key == "control" and test is not None:
         return MORE_CONTROL.format(needed=test.needed, better=test.better)
+    origin = "" if release is None else release.origin.lower()
+    was_hardened = origin.startswith(_HARDENED)
+    if not was_hardened:
+        text = text.replace(" (treeleak harden does)", "").replace(
+            " treeleak harden does this.", ""
+        )
     if release is None:
         return text
     if (of_r := advice_for_r(key, release.origin)) is not None:
         return of_r
-    was_hardened = release.origin.lower().startswith(_HARDENED)
     if key == "counts" and was_hardened:
         text = HARDEN
     if key == "leaves":

@@ -95,6 +95,8 @@ RULES: tuple[Rule, ...] = (
          "budget and law of the noise", "These are meant to be public; the noise itself is not.",
          owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier", when=conditions.noisy,
          form=forms.short),
+    Rule("noise", "harmless", "the rule by which leaves name classes",
+         "It is the same for all models of a kind.", owner="release", form=forms.short),
     Rule("_BudgetAccountant__spent_budget", "harmless", "budget and law of the noise",
          "These are meant to be public; the noise itself is not.",
          owner="BudgetAccountant", form=forms.repeated),
