@@ -37,6 +37,11 @@ from treeleak.verification.training_rows import TrainingRows, match_training
 TAKEN_AS_HIDDEN = MessageTemplate(
     "draws_taken_as_hidden", "the attack takes the draws as hidden: {why:foreign}"
 )
+NO_ROWS = static_message(
+    "the release says that there were no training rows, or its counts were emptied: nothing to "
+    "rebuild",
+    "no_rows_counted",
+)
 N_ROWS_UNKNOWN = MessageTemplate(
     "number_of_rows_unknown",
     "the release does not hold the number of training rows ({counted}); give it (n_rows, --n-rows)",
@@ -112,11 +117,7 @@ class Problem:
             )
             low, high = counted.between
             if not counted.n:
-                raise NotCovered(
-                    static_message(
-                        "the release says that there were no training rows: nothing to rebuild"
-                    )
-                )
+                raise NotCovered(NO_ROWS)
             if counted.n > _MANY and high > _VAGUE * low:
                 raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
         if self.method == "without-counts":
@@ -150,6 +151,8 @@ class Problem:
             tree = self.release.trees[0]
             counts = tree.counts if tree.totals is None else tree.totals
             n = n_before = 0 if counts is None else int(np.rint(counts[tree.leaves].sum()))
+            if counts is not None and not n and self.release.noise is None:
+                raise NotCovered(NO_ROWS)
         if n_before > n:
             raise BadInput(
                 f"the earlier release was trained on {n_before} rows, the later one on {n}: a "

@@ -19,7 +19,6 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap, Disjoint, Subsample
 from treeleak.release.tree import Tree
 
-NO_ROWS = static_message("the nodes count no rows: their counts were emptied", "counts_emptied")
 NO_COUNTS = MessageTemplate("tree_without_counts", "tree {tree:number} gives no {what}{bare}")
 BARE = ": it does not say how many rows its leaves hold"
 MAX_ROWS_BEHIND_NOISE = 2_000_000
@@ -91,8 +90,6 @@ def count_rows(
         if n_rows < 1:
             raise BadInput(f"n_rows must be 1 or more, not {n_rows}")
         return RowCount(n_rows, (n_rows, n_rows), "as given")
-    if release.n_rows == 0 or not max(drawn, default=1):
-        raise NotCovered(NO_ROWS)
     if release.n_rows is not None:
         return RowCount(release.n_rows, (release.n_rows, release.n_rows), "as the model says")
     low, high = least, _MOST
