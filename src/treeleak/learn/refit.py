@@ -65,8 +65,9 @@ UNKNOWN_KIND = MessageTemplate(
     "the file does not say how to train a {name} again: audit the model itself in Python "
     "(treeleak.audit(model, X, y)), which does",
 )
-OF_R = static_message(
-    "it is a model of R, which treeleak cannot train again on other rows", "refit_of_r"
+NOT_HERE = static_message(
+    "it is a file of R, YDF, ONNX or PMML, which treeleak cannot train again on other rows",
+    "refit_not_here",
 )
 PREFIT = static_message(
     "parts of the model were fitted before it, and training it again would keep them",
@@ -86,7 +87,7 @@ MISSING = MessageTemplate(
     "refit_library_missing",
     "training the model again needs {module}: pip install {module}",
 )
-REASONS = (NO_CLONE, UNKNOWN_KIND, OF_R, PREFIT, STOPPED_EARLY, FAILED, UNLIKE, MISSING)
+REASONS = (NO_CLONE, UNKNOWN_KIND, NOT_HERE, PREFIT, STOPPED_EARLY, FAILED, UNLIKE, MISSING)
 _LEAST_LEAVES, _MOST_LEAVES = 1 / 40, 2.0
 """Leaves that a model of a part of the rows may have for each leaf of the model: of default trees
 they are as many as rows, and the smallest part is a thirty-second of them."""
@@ -170,8 +171,9 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
         return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
     if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
         return _of_lightgbm(content, release)
-    if isinstance(content, StoredObject) and content.type.startswith("R."):
-        raise NotCovered(OF_R)
+    kind = content.type if isinstance(content, StoredObject) else getattr(release, "origin", "")
+    if str(kind).startswith(("R.", "ydf.", "onnx.", "PMML,")):
+        raise NotCovered(NOT_HERE)
     raise NotCovered(UNKNOWN_KIND(name=getattr(content, "name", "model")))
 
 

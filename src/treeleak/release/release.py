@@ -264,7 +264,9 @@ class Release:
             Naming the column.
         """
         if self.noise is not None:
-            self.check_no_categories("beside noise")
+            named = isinstance(self.noise, LabelNoise)
+            where = "where leaves only name classes" if named else "beside noise"
+            self.check_no_categories(where)
 
     def check_no_categories(self, where: str) -> None:
         """Refuse tests for categories; ``where`` they are not covered.

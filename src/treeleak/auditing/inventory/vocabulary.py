@@ -60,7 +60,9 @@ _LIBRARIES = {
     "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
     "diffprivlib": "diffprivlib", "WEKA": "WEKA", "imblearn": "imbalanced-learn",
     "ONNX": "ONNX", "onnx": "ONNX", "PMML": "PMML", "pmml": "PMML",
-    "interpret": "interpret",
+    "interpret": "interpret", "YDF": "YDF", "ydf": "YDF",
+    "scikit-survival": "scikit-survival", "sksurv": "scikit-survival",
+    "quantile-forest": "quantile-forest", "quantile_forest": "quantile-forest",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
     **{name: f"{name} (R)" for name in (
         "ranger", "randomForest", "rpart", "gbm", "partykit")},
