@@ -473,3 +473,16 @@ def test_schemas_of_rules():
     assert all(isinstance(a, Numeric) for a in infer_rule_schema(age).attributes)
     seen = pd.DataFrame({"n": [1, 2, 4], "other": [np.nan] * 3})
     assert infer_rule_schema(age, seen).attributes[0] == Ordinal("n", 1, 4)
+
+
+def test_a_table_without_rows_is_no_answer():
+    """Counts that were emptied are those of no rows, whose only table is unique."""
+    release = to_release(DecisionTreeClassifier(random_state=0).fit([[0], [1], [2]], [0, 1, 0]))
+    trees = tuple(
+        replace(tree, statistics=Statistics.counting(ROWS, counts=np.zeros_like(tree.counts)))
+        for tree in release.trees
+    )
+    emptied = replace(release, trees=trees, n_rows=None, ensemble=None)
+    found = treeleak.audit(emptied, time_limit=5)
+    assert found.verdict == OPEN
+    assert "emptied" in found.headline

@@ -37,6 +37,7 @@ from treeleak.core.clock import GRACE, Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
 from treeleak.evidence import DrawnLossSums, LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.problem import NO_ROWS
 from treeleak.reconstruction.run import rebuild
 from treeleak.release import Model, Release, RuleList, StoredObject, to_release
 from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, STEP, VALUE, VARIANCE, WEIGHTS
@@ -257,6 +258,8 @@ def _rebuilt(case: Case) -> Case:
         earlier = to_release(request.earlier, request.trust_pickle)
         problem = replace(problem, earlier=earlier)
     rebuilt = rebuild(problem, use_distinct, request.seed_search, clock)
+    if rebuilt.status in ("unique", "feasible") and not rebuilt.n_rows:
+        raise NotCovered(NO_ROWS)  # A table without rows leaks nobody's; the model's was another.
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and not _all_determined(rebuilt):

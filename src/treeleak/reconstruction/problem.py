@@ -151,8 +151,6 @@ class Problem:
             tree = self.release.trees[0]
             counts = tree.counts if tree.totals is None else tree.totals
             n = n_before = 0 if counts is None else int(np.rint(counts[tree.leaves].sum()))
-            if counts is not None and not n and self.release.noise is None:
-                raise NotCovered(NO_ROWS)
         if n_before > n:
             raise BadInput(
                 f"the earlier release was trained on {n_before} rows, the later one on {n}: a "
