@@ -295,7 +295,7 @@ SHORT = {
     "bits": ints(13 | 51 << 12, 1, 1),
     "bits_of_s4": ints(13 | 1 << 16, 1, 1),
     "bits_of_text": ints(16, 1, 9 | 51 << 12, 1) + b"a",
-    "codes": ints(14 | 3 << 8, 1) + struct.pack(">d", 51.25) + LEVELS,
+    "codes": ints(14 | 3 << 8, 1) + struct.pack(">d", 7.51) + LEVELS,
     "codes_gap": ints(14 | 3 << 8, 1) + GAP + LEVELS,
 }  # fmt: skip
 
