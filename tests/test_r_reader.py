@@ -246,6 +246,99 @@ def test_short_forms_are_bounded():
             read_r_value(header() + sequence(n, step))
 
 
+def sym(name: str) -> bytes:
+    return ints(1, 9, len(name)) + name.encode()
+
+
+def short(name: str, state: bytes, attributes: bytes = NIL, info: bytes = b"", kind=14) -> bytes:
+    """Write a short form of a vector: its name, its state and its attributes."""
+    head = b"".join(ints(2) + part for part in (sym(name), sym("base"), ints(13, 1, kind)))
+    return ints(238) + head + info + NIL + state + attributes
+
+
+def tagged(value: bytes, attributes: bytes = b"") -> bytes:
+    """Write a list of one pair that ends; attributes stand before its tag."""
+    return ints(2 | 1 << 10 | bool(attributes) << 9) + attributes + sym("u") + value + NIL
+
+
+HIDDEN = real(51.25)
+HIDING = tagged(real(2.0), tagged(HIDDEN))
+GAP = bytes.fromhex("7ff8000000abcdef")
+LEVELS = ints(2 | 1 << 10) + sym("class") + ints(16, 1, 9, 6) + b"factor" + NIL
+SHORT = {
+    "meta": short("wrap_real", ints(2) + real(1.0) + HIDDEN),
+    "meta_range": short("wrap_real", ints(2) + real(1.0) + ints(13, 2, 1, 51)),
+    "inner": short(
+        "wrap_real", ints(2, 14 | 1 << 9, 1, 0, 0) + tagged(HIDDEN) + ints(13, 2, 1, 1),
+        tagged(real(1.0)),
+    ),
+    "info": short("wrap_real", ints(2) + real(1.0) + ints(13, 2, 1, 1), info=ints(2) + HIDDEN),
+    "info_kind": short("compact_intseq", real(3.0, 1.0, 1.0), kind=51),
+    "deferred": short("deferred_string", ints(2) + real(1.0) + ints(2) + HIDDEN + NIL, kind=16),
+    "deferred_attributes": short("deferred_string", HIDING, kind=16),
+    "deferred_first": short(
+        "deferred_string",
+        ints(2, 14 | 1 << 9, 1, 0, 0) + tagged(HIDDEN) + ints(13, 1, 0), kind=16,
+    ),
+    "deferred_gap": short(
+        "deferred_string", ints(2, 14, 1) + GAP + ints(13, 1, 0), kind=16
+    ),
+    "deferred_tag": short(
+        "deferred_string", ints(1026) + sym("51.25") + real(1.0) + ints(13, 1, 0), kind=16
+    ),
+    "sequence": short(
+        "compact_intseq", ints(2) + real(3.0, 1.0, 1.0) + ints(2) + HIDDEN + NIL, kind=13
+    ),
+    "attributes": ints(14 | 1 << 9, 1, 0, 0) + HIDING,
+    "variables": ints(4, 0) + NIL + HIDING + NIL + NIL,
+    "table": ints(4, 0) + NIL + NIL + ints(19, 1) + HIDING + NIL,
+    "bits": ints(13 | 51 << 12, 1, 1),
+    "bits_of_s4": ints(13 | 1 << 16, 1, 1),
+    "bits_of_text": ints(16, 1, 9 | 51 << 12, 1) + b"a",
+    "codes": ints(14 | 3 << 8, 1) + struct.pack(">d", 7.51) + LEVELS,
+    "codes_gap": ints(14 | 3 << 8, 1) + GAP + LEVELS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SHORT)
+def test_nothing_is_lost_beside_what_r_writes(form):
+    try:
+        value, _ = read_r_value(header() + SHORT[form])
+    except BadModel:
+        return
+    shown = _shown(value)
+    assert "51" in shown or "abcdef" in shown
+
+
+def _shown(value) -> str:
+    """Write out what a value holds, and the bits of its numbers."""
+    if isinstance(value, Opaque):
+        value = value.content
+    if isinstance(value, StoredObject):
+        value = value.state
+    if isinstance(value, dict):
+        value = list(value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_shown, value))
+    if isinstance(value, np.ndarray) and value.dtype == float:
+        return f"{value.tolist()} {value.astype('>f8').tobytes().hex()}"
+    return str(value)
+
+
+def test_a_workspace_whose_list_has_attributes_is_refused():
+    with pytest.raises(BadModel, match="a list with attributes"):
+        read_r_value(b"RDX2\n" + header() + HIDING)
+
+
+def test_what_r_writes_of_short_forms_is_read():
+    wrap = short("wrap_real", ints(2) + real(1.0) + ints(13, 2, -(2**31), 1))
+    assert read_r_value(header() + wrap)[0].tolist() == [1.0]
+    texts = short("deferred_string", ints(2) + real(1.0, 2.5) + ints(13, 1, 0), kind=16)
+    assert read_r_value(header() + texts)[0].tolist() == ["1", "2.5"]
+    room = ints(14 | 1 << 17, 1) + struct.pack(">d", 1.0)
+    assert read_r_value(header() + room)[0].tolist() == [1.0]
+
+
 def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path, instead):
     instead("MOST_R_BYTES", 1 << 20, packed)
     data = header() + ints(24, 1 << 22) + b"\0" * (1 << 22)

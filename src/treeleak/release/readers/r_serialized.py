@@ -25,6 +25,8 @@ from treeleak.release.readers.r_values import (
     made,
     named,
     numbers,
+    one_whole,
+    same,
     symbol,
     with_attributes,
 )
@@ -69,8 +71,31 @@ _EXACT = (_SYMBOL, _ENVIRONMENT, _PERSISTENT, *_NAMED)
 _CELLS = {_PAIRS, _CALL, 239, 240}
 """In byte code: a pairlist or a call; the same with attributes."""
 _DEFINED, _REPEATED = 244, 243
+_SHORT = {"compact_intseq": 13, "compact_realseq": 14, "deferred_string": 16} | {
+    f"wrap_{name}": kind
+    for name, kind in zip(
+        ("logical", "integer", "real", "complex", "string", "list", "raw"),
+        (10, 13, 14, 15, _TEXTS, _LIST, _RAW),
+        strict=True,
+    )
+}
+"""The shorter forms of vectors that R itself has, and the kinds that they stand for."""
+_SORTED = (-2.0, -1.0, 0.0, 1.0, 2.0)
 _ODD_FLAGS = 0xF0000800
 _IS_OBJECT, _HAS_ATTRIBUTES, _HAS_TAG = 1 << 8, 1 << 9, 1 << 10
+_OF_S4, _ROOM = 0x10, 0x20
+_MARKS = {
+    # Of arguments that are missing, and of variables that are locked or active.
+    **dict.fromkeys((_PAIRS, _DOTS), 0xC003),
+    # Of what is compiled, and of S4.
+    _CLOSURE: 0xF0,
+    _PROMISE: 3,
+    # Of texts, their encoding.
+    _TEXT_ITEM: 0x4F,
+    **dict.fromkeys((*_NUMBERS, _TEXTS, _LIST, _EXPRESSION), _ROOM),
+    _S4: _OF_S4,
+}
+"""The bits behind the first twelve that R sets, by kind; any object may be one of S4."""
 
 
 def is_r(head: bytes) -> bool:
@@ -128,6 +153,7 @@ class _Reading:
         self.data, self.at, self.order = memoryview(data), at, order
         self._references: list[Any] = []
         self._items = self._grown = 0
+        self._widths = {0}
         self._native = "utf-8"
         self._texts: dict[tuple[str, bytes], str] = {}
 
@@ -152,7 +178,7 @@ class _Reading:
         flags = self.flags()
         if flags & 0xFF not in (_NIL, _PAIRS):
             raise BadModel(f"byte {self.at - 4}: a workspace that is no list of variables")
-        _, cells = self._run(self.pairs(flags))
+        cells = self._run(self.plain_pairs(flags))
         return StoredObject("R.workspace", named(cells)), left
 
     def _run(self, first: Steps) -> Any:
@@ -193,6 +219,10 @@ class _Reading:
         self._count()
         flags = self.integer() & 0xFFFFFFFF
         if flags & 0xFF != _REFERENCE and flags & _ODD_FLAGS:
+            raise BadModel(f"byte {self.at - 4}: an item with flags that R does not write")
+        kind = flags & 0xFF
+        marks = _MARKS.get(kind, 0) | _OF_S4 * bool(flags & (_IS_OBJECT | _HAS_ATTRIBUTES))
+        if kind != _REFERENCE and flags >> 12 & ~marks:
             raise BadModel(f"byte {self.at - 4}: an item with flags that R does not write")
         return flags
 
@@ -336,11 +366,11 @@ class _Reading:
         if locked not in (0, 1):
             state["locked"] = locked
         state["enclosing"] = yield self.item()
-        _, cells = yield self.pairs(self.flags())
+        cells = yield self.plain_pairs(self.flags())
         flags = self.flags()
         if flags & 0xFF == _LIST and not flags & _HAS_ATTRIBUTES:
             for _ in range(self.length(4)):
-                cells += (yield self.pairs(self.flags()))[1]
+                cells += yield self.plain_pairs(self.flags())
         elif flags & 0xFF != _NIL:
             raise BadModel(f"byte {self.at - 4}: an environment without its table of variables")
         values.update(named(cells))
@@ -349,8 +379,14 @@ class _Reading:
 
     def attributes(self) -> Steps:
         """Read attributes by name."""
-        _, cells = yield self.pairs(self.flags())
-        return named(cells)
+        return named((yield self.plain_pairs(self.flags())))
+
+    def plain_pairs(self, flags: int) -> Steps:
+        """Read the cells of a pairlist to which R gives no attributes."""
+        attributes, cells = yield self.pairs(flags)
+        if attributes:
+            raise BadModel(f"byte {self.at}: a list with attributes ({', '.join(attributes)})")
+        return cells
 
     def pairs(self, flags: int) -> Steps:
         """Read the attributes of a pairlist, and its cells: tags and values."""
@@ -378,27 +414,57 @@ class _Reading:
 
     def alternative(self) -> Steps:
         """Read a vector that R keeps in a shorter form."""
-        _, info = yield self.pairs(self.flags())
-        name = info[0][1].get("name") if info and isinstance(info[0][1], StoredObject) else None
-        if isinstance(name, str) and name.startswith("wrap_"):
-            # A cell of a vector and what is known of it, whether it is sorted, say.
-            if self.flags() & ~0xF000 != _PAIRS:
-                raise BadModel(f"byte {self.at - 4}: {name} of an unknown form")
-            kind, value, inner = yield self.parts(self.flags())
-            yield self.pairs(self.flags())
-            return kind, value, {**inner, **(yield self.attributes())}
+        info = yield self.plain_pairs(self.flags())
+        name, package, kind = self._form(info)
+        known = package == "base" and _SHORT.get(name) == kind
+        if known and name.startswith("wrap_"):
+            return (yield self.wrapped(name))
         flags = self.flags()
         if flags & 0xFF == _PAIRS:
-            state = [value for _, value in (yield self.pairs(flags))[1]]
+            cells = yield self.plain_pairs(flags)
         else:
-            state = [(yield self.item(flags))]
+            cells = [(None, (yield self.item(flags)))]
         attributes = yield self.attributes()
-        found = grown(name, state, MOST_R_GROWN - self._grown)
-        if found is None:
+        state = [value for _, value in cells]
+        plain = known and not any(tag for tag, _ in cells)
+        found = grown(name, state, MOST_R_GROWN - self._grown) if plain else None
+        if found is not None and len(state) == 2:
+            # An option of R's session, for its numbers as texts: no value of each vector.
+            self._widths.add(int(state[1][0]))
+        if found is None or len(self._widths) > 2:
             why = "a vector that only another package can read"
-            return "ready", Opaque("R.vector", why, [name, *state, attributes]), {}
+            return "ready", Opaque("R.vector", why, [name, package, kind, cells, attributes]), {}
         self._grown += len(found[1])
         return (*found, attributes)
+
+    def _form(self, info: Pairs) -> tuple[str, str, int]:
+        """Take apart what R writes of a shorter form: its name, its package and its kind."""
+        values = [value for tag, value in info if tag is None]
+        if len(values) == len(info) == 3:
+            *names, kind = values
+            symbols = [n.get("name") for n in names if getattr(n, "type", "") == "R.symbol"]
+            if len(symbols) == 2 and one_whole([kind]):
+                return symbols[0], symbols[1], int(kind[0])
+        raise BadModel(f"byte {self.at}: a short form of a vector that R does not write")
+
+    def wrapped(self, name: str) -> Steps:
+        """Read a cell of a vector and what is known of it: whether it is sorted, and has gaps."""
+        if self.flags() != _PAIRS:
+            raise BadModel(f"byte {self.at - 4}: {name} of an unknown form")
+        kind, value, inner = yield self.parts(self.flags())
+        known = yield self.item()
+        if (
+            not isinstance(known, np.ndarray)
+            or known.dtype.kind not in "if"
+            or known.shape != (2,)
+            or not (known[0] in _SORTED or known[0] != known[0])
+            or known[1] not in (0, 1)
+        ):
+            raise BadModel(f"byte {self.at}: {name}: what is known of it is not two small numbers")
+        outer = yield self.attributes()
+        # The vector has the same attributes as a rule; others stay beside them.
+        other = {key: held for key, held in inner.items() if not same(held, outer.get(key))}
+        return kind, value, with_attributes(outer, other)
 
     # ---------------------------------------------------------------------------- byte code
 

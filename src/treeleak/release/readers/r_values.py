@@ -76,8 +76,12 @@ def numbers(kind: int, raw: bytes, dtype: np.dtype[Any]) -> tuple[str, Any]:
 
 def grown(name: Any, state: list[Any], most: int) -> tuple[str, Any] | None:
     """Make the vector that a short form stands for; None where the form is not known."""
-    first = value_of(state[0]) if state else None
+    first, *more = state or [None]
     if not isinstance(first, np.ndarray) or first.ndim != 1:
+        return None
+    if name == "deferred_string" and not one_whole(more):
+        return None
+    if name != "deferred_string" and more:
         return None
     if name in ("compact_intseq", "compact_realseq"):
         plain = first.dtype.kind in "if" and len(first) == 3 and np.isfinite(first).all()
@@ -89,11 +93,36 @@ def grown(name: Any, state: list[Any], most: int) -> tuple[str, Any] | None:
             raise BadModel(f"{name}: a step other than 1 or -1, or numbers beyond all bounds")
         values = start + step * np.arange(n)
         return "numbers", values.astype(np.int64) if name == "compact_intseq" else values
-    if name == "deferred_string" and first.dtype.kind in "bif":
+    if name == "deferred_string" and first.dtype.kind in "bif" and _plain_gaps(first):
         at_most(most, len(first), "texts in a row")
         texts = [None if x != x else f"{x:.15g}" for x in first.tolist()]
         return "texts", np.array([*texts, None], dtype=object)[:-1]
     return None
+
+
+def one_whole(values: list[Any]) -> bool:
+    """Say whether there is one whole number, and nothing else."""
+    (one,) = values if len(values) == 1 else (None,)
+    return isinstance(one, np.ndarray) and one.dtype == np.int64 and one.shape == (1,)
+
+
+def _plain_gaps(values: NDArray[Any]) -> bool:
+    """Say whether "not a number" has no other bits, which a text or a code would not show."""
+    if values.dtype.kind != "f":
+        return True
+    bits = values[np.isnan(values)].view(np.uint64) & np.uint64(2**63 - 1)
+    return bool((bits == _NOT_A_NUMBER[0]).all())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Say whether two values are the same, or arrays of the same bits or texts."""
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+        return one is other
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return (
+        one.tolist() == other.tolist() if one.dtype == object else one.tobytes() == other.tobytes()
+    )
 
 
 # ------------------------------------------------------------------------------------- values
@@ -197,8 +226,8 @@ def _row_names(rows: Any) -> Any:
     """Make of the numbers 1 to n, which R writes in two ways, n."""
     if not isinstance(rows, np.ndarray) or rows.dtype == object:
         return rows
-    if len(rows) == 2 and np.isnan(rows[0]) and np.isfinite(rows[1]):
-        return int(abs(rows[1]))
+    if len(rows) == 2 and np.isnan(rows[0]) and np.isfinite(rows[1]) and _plain_gaps(rows):
+        return int(abs(rows[1])) if rows[1] == int(rows[1]) else rows
     return len(rows) if np.array_equal(rows, np.arange(1, len(rows) + 1)) else rows
 
 
@@ -225,7 +254,11 @@ def _of_vector(value: Any, attributes: Attributes, kind: str) -> Any:
 def _are_codes(value: Any) -> bool:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "if":
         return False
-    return value.dtype.kind == "i" or bool((np.abs(np.nan_to_num(value)) < -_MISSING_WHOLE).all())
+    if value.dtype.kind == "i":
+        return True
+    codes = np.nan_to_num(value)
+    whole = (np.abs(codes) < -_MISSING_WHOLE) & (codes == np.floor(codes))
+    return bool(whole.all()) and _plain_gaps(value)
 
 
 def _shaped(flat: NDArray[Any], dim: Any) -> NDArray[Any]:
