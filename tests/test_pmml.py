@@ -44,7 +44,7 @@ def test_counts_are_those_of_routed_rows(style):
     assert found.leftovers == ()
 
 
-def test_forests_count_draws_unless_all_saw_all_rows():
+def test_forests_count_draws_also_where_roots_count_the_same():
     forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y)
     found = read_pmml(document(forest, NAMES, (0, 1, 2), kind="float"))
     assert (found.sampling.kind, found.counts_are, found.n_rows) == ("bootstrap", "draws", 150)
@@ -54,7 +54,26 @@ def test_forests_count_draws_unless_all_saw_all_rows():
         assert np.array_equal(tree.counts[tree.leaves], counts[tree.leaves])
     whole = ExtraTreesClassifier(4, max_depth=3, random_state=0).fit(X, Y)
     found = read_pmml(document(whole, NAMES, (0, 1, 2)))
-    assert (found.sampling.kind, found.counts_are) == ("all", "rows")
+    assert (found.sampling.kind, found.counts_are) == ("bootstrap", "draws")
+
+
+def test_one_tree_of_a_forest_proves_nothing_of_people_unless_rows_are_said_to_have_no_weights():
+    forest = RandomForestClassifier(1, random_state=0).fit(X, Y)
+    lone = document(forest, NAMES, (0, 1, 2))
+    found = read_pmml(lone)
+    assert (found.sampling.kind, found.adds_weights) == ("all", True)
+    assert any("drawn twice" in str(note) for note in found.notes)
+    model = lone[lone.index(b"<TreeModel") : lone.index(b"</PMML>")]
+    schema = model[model.index(b"<MiningSchema>") : model.index(b"<Node")]
+    segment = (
+        b'<MiningModel functionName="classification">' + schema + b"<Segmentation "
+        b'multipleModelMethod="average"><Segment><True/>' + model + b"</Segment></Segmentation>"
+        b"</MiningModel>"
+    )
+    found = read_pmml(lone.replace(model, segment))
+    assert (found.sampling.kind, found.counts_are, found.adds_weights) == (
+        "bootstrap", "draws", False,
+    )  # fmt: skip
 
 
 def test_regressions_count_rows_and_hold_means():
