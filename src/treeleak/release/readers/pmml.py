@@ -19,7 +19,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
-from treeleak.release.readers.pmml_rest import left_over
+from treeleak.release.readers.pmml_rest import left_over, unreached
 from treeleak.release.readers.pmml_tests import Fields, valid_values
 from treeleak.release.readers.pmml_trees import GrownTree
 from treeleak.release.registry import describe_format, reader
@@ -92,8 +92,9 @@ def read_pmml(data: bytes) -> Release:
         with located(f"tree {t}: "):
             grown.append(GrownTree(model, fields))
     left = [Leftover("the file", "comments", beside)] if beside else []
-    left += left_over(root, fields, len(grown))
     labels = _labels(grown, fields)
+    left += left_over(root, fields, len(grown), labels)
+    left += [rest for t, g in enumerate(grown) for rest in unreached(g.unreached, t)]
     at_most(MOST_CLASSES, len(labels), "classes")
     at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
     whole = fields.numeric and all(re.fullmatch(r"-?\d{1,18}", label) for label in labels)
@@ -145,6 +146,9 @@ def _read_nodes(
     if labels and not summed:
         numbered = {label: i for i, label in enumerate(labels)}
         counted = [g.counts(numbered) for g in grown]
+        for g, (counts, _) in zip(grown, counted, strict=True):
+            if counts is not None:
+                g.check_classes(g.summed(counts), numbered)
         if read := _counted(grown, [counts for counts, _ in counted], drawn):
             return read
         # Leaves name the classes that they hold, or the one that they predict.
