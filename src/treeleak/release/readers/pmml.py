@@ -44,7 +44,7 @@ DRAWN = static_message(
 LONE = static_message(
     "The file does not say whether rows had weights, or were drawn with replacement, as a tree of "
     "a random forest draws them: a row drawn twice counts as two. Numbers of rows, and of proved "
-    "rows, are such numbers.",
+    "rows, are such numbers. Give the number of rows (--n-rows) only if neither is so.",
     MAY_BE_DRAWS,
 )
 NAMED = static_message(
