@@ -44,7 +44,7 @@ def test_counts_are_those_of_routed_rows(style):
     assert found.leftovers == ()
 
 
-def test_forests_count_draws_unless_all_saw_all_rows():
+def test_forests_count_draws_also_where_roots_count_the_same():
     forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y)
     found = read_pmml(document(forest, NAMES, (0, 1, 2), kind="float"))
     assert (found.sampling.kind, found.counts_are, found.n_rows) == ("bootstrap", "draws", 150)
@@ -54,7 +54,26 @@ def test_forests_count_draws_unless_all_saw_all_rows():
         assert np.array_equal(tree.counts[tree.leaves], counts[tree.leaves])
     whole = ExtraTreesClassifier(4, max_depth=3, random_state=0).fit(X, Y)
     found = read_pmml(document(whole, NAMES, (0, 1, 2)))
-    assert (found.sampling.kind, found.counts_are) == ("all", "rows")
+    assert (found.sampling.kind, found.counts_are) == ("bootstrap", "draws")
+
+
+def test_one_tree_of_a_forest_proves_nothing_of_people_unless_rows_are_said_to_have_no_weights():
+    forest = RandomForestClassifier(1, random_state=0).fit(X, Y)
+    lone = document(forest, NAMES, (0, 1, 2))
+    found = read_pmml(lone)
+    assert (found.sampling.kind, found.adds_weights) == ("all", True)
+    assert any("drawn twice" in str(note) for note in found.notes)
+    model = lone[lone.index(b"<TreeModel") : lone.index(b"</PMML>")]
+    schema = model[model.index(b"<MiningSchema>") : model.index(b"<Node")]
+    segment = (
+        b'<MiningModel functionName="classification">' + schema + b"<Segmentation "
+        b'multipleModelMethod="average"><Segment><True/>' + model + b"</Segment></Segmentation>"
+        b"</MiningModel>"
+    )
+    found = read_pmml(lone.replace(model, segment))
+    assert (found.sampling.kind, found.counts_are, found.adds_weights) == (
+        "bootstrap", "draws", False,
+    )  # fmt: skip
 
 
 def test_regressions_count_rows_and_hold_means():
@@ -213,6 +232,13 @@ def test_intervals_are_the_ends_of_columns():
         (tree_of('recordCount="9"', node(simple("lessThan", 1), 1, 1), node("<True/>", 1, 1)),
          NotCovered, "counts 9 rows"),
         (tree_of("", node("", 1, 1)), BadModel, "0 tests"),
+        (tree_of("", simple("lessThan", 1), node("<True/>", 1, 1)), NotCovered, "at the root"),
+        (tree_of("", node("<True/>", 1, '1"/><ScoreDistribution value="no" recordCount="5')),
+         BadModel, "given twice"),
+        (tree_of("", '<ScoreDistribution value="no" recordCount="7"/>',
+                 '<ScoreDistribution value="yes" recordCount="8"/>',
+                 node(simple("lessThan", 1), 1, 2), node("<True/>", 1, 2)),
+         NotCovered, "other classes than its leaves"),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(data, error, said):
@@ -246,6 +272,53 @@ def test_rows_beside_the_trees_are_found():
         assert any(e.unknown for e in entries), place
         entries = take_inventory(found, Context(n_rows=150), rows=X)
         assert any(e.rows for e in entries), place
+
+
+LINES = [",".join(f"{v:.7g}" for v in row) for row in np.unique(X, axis=0)]
+WHOLE = [line.replace(".", "").replace(",", " ") for line in LINES]
+HEADER, DICTIONARY, CLASS = "<Header>", "<DataDictionary>", '<Value value="0"/>'
+
+
+def each(texts, form):
+    return "".join(form.format(text, i) for i, text in enumerate(texts))
+
+
+@pytest.mark.parametrize(
+    ("where", "more"),
+    [
+        ("<Header", "<Header" + each(LINES, ' xmlns:r{1}="{0}"')),
+        ("<Header", "<Header" + each(LINES, ' xmlns:r{1}="http://www.dmg.org/{0}"')),
+        (HEADER, f'{HEADER}<Array n="600" type="real">{" ".join(LINES)}</Array>'),
+        (HEADER, HEADER + each(LINES, '<Node score="{0}"/>')),
+        (HEADER, HEADER + each(LINES, '<ScoreDistribution value="{0}"/>')),
+        (HEADER, HEADER + each(LINES, '<SimplePredicate field="a" value="{0}"/>')),
+        (HEADER, HEADER + each(WHOLE, '<Extension name="v" value="{0}"/>')),
+        (HEADER, HEADER + each(LINES, '<Extension value="http://www.dmg.org/{0}"/>')),
+        (HEADER, HEADER + each(WHOLE, "<Timestamp>{0}</Timestamp>")),
+        (CLASS, each(LINES, '<Value value="{0}" property="invalid"/>') + CLASS),
+        (DICTIONARY, "<TransformationDictionary>" + each(
+            LINES, '<DerivedField name="{0}"><FieldRef field="a"/></DerivedField>')
+         + "</TransformationDictionary>" + DICTIONARY),
+        (DICTIONARY, DICTIONARY + each(WHOLE, '<DataField name="f{1}" displayName="{0}"/>')),
+        ('<Node id="1"', f'<Node id="1" score="{";".join(LINES)}"'),
+        ("</Node></TreeModel>", each(
+            LINES, '<Node id="9"><SimplePredicate field="a" value="{0}"/></Node>')
+         + "</Node></TreeModel>"),
+    ],
+)  # fmt: skip
+def test_what_known_parts_hold_where_nothing_reads_it_is_left_over(where, more):
+    clean = document(TREE, ["a", "b", "d", "e"], (0, 1, 2)).decode()
+    data = clean.replace(where, more, 1)
+    assert read_pmml(clean.encode()).leftovers == ()
+    assert read_pmml(data.encode()).leftovers
+
+
+@pytest.mark.parametrize("value", ["5.1,3.5,1.4", "z"])
+def test_surrogates_and_tests_for_missing_values_hold_no_texts(value):
+    tests = both("surrogate", simple("lessThan", 1), simple("lessThan", value)), "<True/>"
+    assert read_pmml(tree_of("", *(node(t, 1, 1) for t in tests))).leftovers
+    missing = simple("isMissing", value), "<True/>"
+    assert read_pmml(tree_of("", *(node(t, 1, 1) for t in missing))).leftovers
 
 
 @pytest.mark.parametrize("style", ["jpmml", "rattle"])

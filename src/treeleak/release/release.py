@@ -51,6 +51,8 @@ HASH, ANOTHER = "hash ", "another"
 lower 32 bits; and all others."""
 BY_WEIGHT = "boosted_by_weight"
 """Code of the note that a file counts rows by their weights."""
+MAY_BE_DRAWS = "may_be_draws"
+"""Code of the note that what a file calls rows may be draws of them, or weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +242,9 @@ class Release:
     @property
     def adds_weights(self) -> bool:
         """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
-        if self.origin.startswith("interpret"):
-            return any(getattr(note, "code", "") == BY_WEIGHT for note in self.notes)
+        codes = {getattr(note, "code", "") for note in self.notes}
+        if MAY_BE_DRAWS in codes or self.origin.startswith("interpret"):
+            return not codes.isdisjoint({MAY_BE_DRAWS, BY_WEIGHT})
         # Where trees count rows by class, these are CatBoost's statistics, which heed no weights.
         return self.origin.startswith(("XGBoost", "CatBoost")) and self.counts_are != "rows"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
@@ -17,6 +18,12 @@ MOST_ELEMENTS = 2**22
 """Each takes some 500 bytes."""
 MOST_DEEP = MOST_LEVELS + 20
 """Elements in each other: trees hold nodes that hold nodes."""
+_PREFIX = re.compile(r"[A-Za-z]{0,12}")
+_NAMESPACE = re.compile(
+    r"http://(www\.dmg\.org/PMML-\d_\d{1,2}|www\.w3\.org/\d{4}/[A-Za-z/-]{3,24}|"
+    r"jpmml\.org/jpmml-model/InlineTable)|"
+)
+"""Names of namespaces that programs declare: others could be texts of any kind."""
 
 
 @dataclass(eq=False)
@@ -49,7 +56,9 @@ class Element:
 
 
 def parse_xml(data: bytes) -> tuple[Element, list[str]]:
-    """Read a document; also list its comments and what it says to programs, which nothing uses.
+    """Read a document; also list what nothing uses.
+
+    These are comments, what it says to programs, and namespaces that no program declares.
 
     Raises
     ------
@@ -79,6 +88,10 @@ def parse_xml(data: bytes) -> tuple[Element, list[str]]:
     def letters(text: str) -> None:
         open_elements[-1].text += text
 
+    def namespace(prefix: str | None, name: str | None) -> None:
+        if not (_PREFIX.fullmatch(prefix or "") and _NAMESPACE.fullmatch(name or "")):
+            beside.append(f"{prefix or ''} {name or ''}")
+
     def refuse(*_: Any) -> Any:
         raise BadModel("it declares a document type or entities, which no model needs")
 
@@ -86,6 +99,7 @@ def parse_xml(data: bytes) -> tuple[Element, list[str]]:
     parser.CharacterDataHandler = letters
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
+    parser.StartNamespaceDeclHandler = namespace
     parser.CommentHandler = beside.append
     parser.ProcessingInstructionHandler = lambda *said: beside.append(" ".join(said))
     try:

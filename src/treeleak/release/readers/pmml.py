@@ -19,11 +19,11 @@ from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
-from treeleak.release.readers.pmml_rest import left_over
+from treeleak.release.readers.pmml_rest import left_over, unreached
 from treeleak.release.readers.pmml_tests import Fields, valid_values
 from treeleak.release.readers.pmml_trees import GrownTree
 from treeleak.release.registry import describe_format, reader
-from treeleak.release.release import Release
+from treeleak.release.release import MAY_BE_DRAWS, Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
@@ -37,8 +37,15 @@ UNCOUNTED = static_message(
 )
 DRAWN = static_message(
     "The file does not say how trees drew their rows. They are taken to be those of a random "
-    "forest, each of which drew as many rows as there are, with replacement.",
+    "forest, each of which drew as many rows as there are, with replacement. If each saw all rows, "
+    "say so (--bootstrap none).",
     "pmml_drawn",
+)
+LONE = static_message(
+    "The file does not say whether rows had weights, or were drawn with replacement, as a tree of "
+    "a random forest draws them: a row drawn twice counts as two. Numbers of rows, and of proved "
+    "rows, are such numbers. Give the number of rows (--n-rows) only if neither is so.",
+    MAY_BE_DRAWS,
 )
 NAMED = static_message(
     "The file holds no numbers of rows, only the class that each leaf predicts.", "pmml_named"
@@ -85,12 +92,13 @@ def read_pmml(data: bytes) -> Release:
         with located(f"tree {t}: "):
             grown.append(GrownTree(model, fields))
     left = [Leftover("the file", "comments", beside)] if beside else []
-    left += left_over(root, fields, len(grown))
     labels = _labels(grown, fields)
+    left += left_over(root, fields, len(grown), labels)
+    left += [rest for t, g in enumerate(grown) for rest in unreached(g.unreached, t)]
     at_most(MOST_CLASSES, len(labels), "classes")
     at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
     whole = fields.numeric and all(re.fullmatch(r"-?\d{1,18}", label) for label in labels)
-    read = _read_nodes(grown, labels, summed=not set(methods) <= {*_VOTES})
+    read = _read_nodes(grown, labels, bool(methods), summed=not set(methods) <= {*_VOTES})
     notes = [SURROGATES] * fields.surrogates + [ENDS] * bool(fields.ranges)
     return Release(
         feature_names=fields.names,
@@ -131,13 +139,17 @@ def _labels(grown: Sequence[GrownTree], fields: Fields) -> list[str]:
     return list(dict.fromkeys(map(fields.label, listed)))
 
 
-def _read_nodes(grown: Sequence[GrownTree], labels: Sequence[str], summed: bool) -> dict[str, Any]:
+def _read_nodes(
+    grown: Sequence[GrownTree], labels: Sequence[str], drawn: bool, summed: bool
+) -> dict[str, Any]:
     """Say as much as the file does of nodes: counts, or classes in leaves, or what leaves add."""
-    several = len(grown) > 1
     if labels and not summed:
         numbered = {label: i for i, label in enumerate(labels)}
         counted = [g.counts(numbered) for g in grown]
-        if read := _counted(grown, [counts for counts, _ in counted]):
+        for g, (counts, _) in zip(grown, counted, strict=True):
+            if counts is not None:
+                g.check_classes(g.summed(counts), numbered)
+        if read := _counted(grown, [counts for counts, _ in counted], drawn):
             return read
         # Leaves name the classes that they hold, or the one that they predict.
         given = [shares for _, shares in counted if shares is not None]
@@ -145,11 +157,11 @@ def _read_nodes(grown: Sequence[GrownTree], labels: Sequence[str], summed: bool)
         if len(given) < len(grown):
             trees = [g.named(numbered) for g in grown]
         else:
-            trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=several)
-        sampling = Bootstrap() if several else AllRows()
+            trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=drawn)
+        sampling = Bootstrap() if drawn else AllRows()
         return {"trees": tuple(trees), "sampling": sampling, "noise": noise,
-                "notes": (note, *(DRAWN,) * several)}  # fmt: skip
-    if not summed and (read := _counted(grown, [g.totals() for g in grown])):
+                "notes": (note, *(DRAWN,) * drawn)}  # fmt: skip
+    if not summed and (read := _counted(grown, [g.totals() for g in grown], drawn)):
         return read
     why = SUMMED if summed else UNCOUNTED
     trees = [g.tree(Statistics(g.scores(VALUE))) for g in grown]
@@ -157,19 +169,18 @@ def _read_nodes(grown: Sequence[GrownTree], labels: Sequence[str], summed: bool)
 
 
 def _counted(
-    grown: Sequence[GrownTree], leaves: Sequence[FloatArray | None]
+    grown: Sequence[GrownTree], leaves: Sequence[FloatArray | None], drawn: bool
 ) -> dict[str, Any] | None:
     """Count rows, of each class or with the means of their targets.
 
-    None where the file does not, or trees count different numbers. Trees that count the same
-    classes at their roots saw all rows, others drew as many.
+    None where the file does not, or trees count different numbers. Trees of a forest drew rows,
+    also where their roots count the same: draws may be as many of each class.
     """
     whole = [g.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
     roots = {float(counts[0].sum()) for counts in whole}
     if len(whole) < len(grown) or len(roots) != 1 or 0.0 in roots:
         return None
     by_class = whole[0].ndim == 2
-    drawn = any((c[0] != whole[0][0]).any() for c in whole) if by_class else len(grown) > 1
     n_rows, unit = int(roots.pop()), DRAWS if drawn else ROWS
     trees = []
     for g, counts in zip(grown, whole, strict=True):
@@ -179,4 +190,4 @@ def _counted(
         trees.append(g.tree(Statistics.counting(unit, counts, rows) if by_class else told))
     sampling = Bootstrap(n_draws=n_rows) if drawn else AllRows()
     return {"trees": tuple(trees), "sampling": sampling, "n_rows": n_rows,
-            "notes": (DRAWN,) * drawn}  # fmt: skip
+            "notes": (DRAWN if drawn else LONE,)}  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from treeleak.release.readers.bounded_xml import Element
-from treeleak.release.readers.pmml_tests import NUMBER, Fields
+from treeleak.release.readers.pmml_tests import NUMBER, ON_MISSING, Fields, valid_values
 from treeleak.release.stored import Leftover
 
 _SPACE = "http://www.dmg.org/"
@@ -62,61 +62,124 @@ _TEXTS = {
     "Timestamp": r"[\d\-:. TZ+]{0,40}|([A-Z][a-z]{2} ){2}[ \d]\d [\d:]{8}[\w ]{5,11}",
 }
 """Elements in which a text stands."""
+_TESTS = "True False SimplePredicate SimpleSetPredicate CompoundPredicate"
+_PLACES = {
+    "PMML": (),
+    "MiningModel": ("PMML", "Segment"),
+    "TreeModel": ("PMML", "Segment"),
+    "Segmentation": ("MiningModel", "TreeModel"),
+    "Segment": ("Segmentation",),
+    "Node": ("TreeModel", "Node"),
+    "ScoreDistribution": ("Node",),
+    **dict.fromkeys(_TESTS.split(), ("Node", "CompoundPredicate")),
+    "True": ("Node", "CompoundPredicate", "Segment"),
+    "Array": ("SimpleSetPredicate",),
+}
+"""Where parts of trees stand: nothing reads those elsewhere."""
+_SURROGATES = 5
+"""Tests that stand in for another, as most programs keep at most."""
 _SENTENCE, _MOST_FIGURES, _WORD = 120, 4, 64
 _ID = re.compile(r"\d{1,10}|[A-Za-z][\w-]{0,15}")
 _FIGURES = re.compile(r"\d+")
+_SCHEMA = re.compile(
+    r"(http://www\.dmg\.org/[A-Za-z]{0,4}[\d_.-]{1,6}(/pmml-[\d-]{1,6}\.xsd)?\s*){1,4}"
+)
 _BASE, _PER_PART = 32, 6
 """Numbers beside the trees: of a file, and for each column and tree."""
 
 
-def left_over(root: Element, fields: Fields, n_trees: int) -> Iterator[Leftover]:
+def left_over(
+    root: Element, fields: Fields, n_trees: int, classes: Sequence[str]
+) -> Iterator[Leftover]:
     """List what the reader does not use, and what no program writes into every file.
 
-    Numbers outside of the trees are left over if they are many.
+    Numbers outside of the trees are left over if they are many, also those in texts.
     """
-    waiting, loose, ids = [(root, "the file")], list[str](), list[str]()
-    said = {*fields.names, *fields.stands_for, *(x for v in fields.levels.values() for x in v)}
+    waiting = [(root, root, "the file")]
+    loose, ids, texts, dated, most = list[str](), list[str](), dict[str, int](), 0, _BASE
+    said = {*fields.names, *classes, *(x for v in fields.levels.values() for x in v)}
     if (target := fields.target) is not None:
-        said |= {target.get("name"), *(v.get("value") for v in target.all("Value"))}
+        said |= {target.get("name"), *valid_values(target)}
     while waiting:
-        element, where = waiting.pop()
+        element, above, where = waiting.pop()
         tag, known, odd = element.tag, _KNOWN.get(element.tag), dict[str, str]()
-        if known is None or (element.space and not element.space.startswith(_SPACE)):
-            held = [x for e in element.walk() for x in (*e.attributes.values(), e.text) if x]
-            yield Leftover(where, f"{tag:.40}, which the reader does not use", held)
+        misplaced = tag in _PLACES and above.tag not in _PLACES[tag] and element is not root
+        if known is None or misplaced or (element.space and not element.space.startswith(_SPACE)):
+            yield Leftover(where, f"{tag:.40}, which the reader does not use", _all_of(element))
             continue
+        surrogate = above.get("booleanOperator") == "surrogate" and element is not above.children[0]
         for full, value in element.attributes.items():
             name = full.rpartition(" ")[2]
             mark = known.get(name, "")
-            if mark == "!" or (mark and value in said):
+            if value in said and mark:
                 continue
-            if mark and NUMBER.fullmatch(value):
+            if mark == "!":
+                if not _is_of_tree(element, name, value, fields, classes):
+                    odd[name] = value
+                elif surrogate and name == "value":
+                    loose.append(value)
+            elif mark and NUMBER.fullmatch(value):
                 loose += [value] * (mark != "~")
-            elif not mark or not _is_plain(value):
+            elif mark and _is_plain(value, name):
+                # Words may have a figure, as columns and classes have; those of rows have many.
+                figures = len(_FIGURES.findall(value))
+                texts[value] = figures * (figures > (tag in ("DataField", "MiningField")))
+            else:
                 odd[name] = value
         if tag == "Node":
             ids.append(element.get("id"))
             odd |= _other_shares(element)
+        dated += tag == "Timestamp"
+        most += _SURROGATES * (element.get("booleanOperator") == "surrogate")
         if tag == "Constant" and NUMBER.fullmatch(element.text):
             loose.append(element.text)
-        elif not re.fullmatch(_TEXTS.get(tag, ""), element.text):
+        elif not re.fullmatch(_TEXTS.get(tag, ""), element.text) or (
+            tag == "Timestamp" and dated > 1
+        ):
             odd["text"] = element.text
         if odd:
             yield Leftover(where, f"parts of {tag}", odd)
-        waiting += [(child, tag) for child in reversed(element.children)]
-    if len(loose) > _BASE + _PER_PART * (len(said) + n_trees):
+        waiting += [(child, element, tag) for child in reversed(element.children)]
+    most += _PER_PART * (len(fields.names) + len(classes) + n_trees)
+    if len(loose) > most:
         yield Leftover("the file", "more numbers than models have beside their trees", loose)
+    if sum(texts.values()) > most:
+        yield Leftover("the file", "more numbers in texts than models have", [*texts])
     if not all(_ID.fullmatch(one) or not one for one in ids):
         yield Leftover("the trees", "names of nodes", ids)
 
 
-def _is_plain(value: str) -> bool:
+def unreached(nodes: Sequence[Element], tree: int) -> Iterator[Leftover]:
+    """List nodes that the tree does without: others take all of their rows."""
+    if nodes:
+        held = [x for node in nodes for x in _all_of(node)]
+        yield Leftover(f"tree {tree}", "nodes that the tree does without", held)
+
+
+def _all_of(element: Element) -> list[str]:
+    """List all texts of an element, and of all in it."""
+    return [x for e in element.walk() for x in (*e.attributes.values(), e.text) if x]
+
+
+def _is_of_tree(
+    element: Element, name: str, value: str, fields: Fields, classes: Sequence[str]
+) -> bool:
+    """Whether an attribute of a tree's part, and of no known word, is what the reader checks."""
+    if name == "field":
+        return value in fields.stands_for
+    if name == "value" and element.get("operator") in ON_MISSING:
+        return False
+    if (name == "score" and classes) or (element.tag == "ScoreDistribution" and name == "value"):
+        return fields.label(value) in classes
+    return NUMBER.fullmatch(value) is not None
+
+
+def _is_plain(value: str, name: str) -> bool:
     """Whether this is a word or a sentence, and no line of a table."""
-    if len(value) > _SENTENCE:
-        return value.startswith(_SPACE) and len(value) < 2 * _SENTENCE
-    few = len(_FIGURES.findall(value)) <= _MOST_FIGURES
-    plain = few and value.isprintable() and max(map(len, value.split()), default=0) <= _WORD
-    return plain or value.startswith(_SPACE)
+    if name == "schemaLocation":
+        return _SCHEMA.fullmatch(value) is not None
+    few = len(value) <= _SENTENCE and len(_FIGURES.findall(value)) <= _MOST_FIGURES
+    return few and value.isprintable() and max(map(len, value.split()), default=0) <= _WORD
 
 
 def _other_shares(node: Element) -> dict[str, str]:

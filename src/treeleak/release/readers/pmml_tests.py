@@ -18,7 +18,7 @@ _SIMPLE = {"lessOrEqual": (False, False), "lessThan": (False, True), "greaterTha
            "greaterOrEqual": (True, True)}  # fmt: skip
 """By operator: whether values that pass go to the right, and whether the test on the left is for
 less than the threshold."""
-_ON_MISSING = ("isMissing", "isNotMissing")
+ON_MISSING = ("isMissing", "isNotMissing")
 
 
 def number(text: str, what: str) -> float:
@@ -73,7 +73,7 @@ class Fields:
         asked: dict[str, dict[str, None]] = {}
         for one in model.walk() if open_ else ():
             column = self.stands_for.get(one.get("field"))
-            asks = one.tag.endswith("Predicate") and one.get("operator") not in _ON_MISSING
+            asks = one.tag.endswith("Predicate") and one.get("operator") not in ON_MISSING
             if column in open_ and asks:
                 asked.setdefault(column, {}).update(dict.fromkeys(_values(one)))
         self.levels |= {name: tuple(values) for name, values in asked.items() if values}
@@ -146,7 +146,7 @@ def read_test(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Tes
     if tag == "SimpleSetPredicate" or operator in ("equal", "notEqual"):
         codes = fields.codes(column, _values(predicate))
         return Test(column, codes=codes, inverted=operator in ("isNotIn", "notEqual"))
-    if operator in _ON_MISSING:
+    if operator in ON_MISSING:
         asks = operator == "isMissing"
         return Test(column, math.inf, inverted=asks, missing=asks)
     if operator not in _SIMPLE or fields.names[column] in fields.levels:
@@ -177,8 +177,8 @@ def _compound(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Tes
     if operator == "surrogate" and parts:
         fields.surrogates = True
         return read_test(parts[0], fields, failed)
-    missing = {p.get("operator") for p in parts} & {*_ON_MISSING}
-    found = [read_test(p, fields, failed) for p in parts if p.get("operator") not in _ON_MISSING]
+    missing = {p.get("operator") for p in parts} & {*ON_MISSING}
+    found = [read_test(p, fields, failed) for p in parts if p.get("operator") not in ON_MISSING]
     read = [one for one in found if one is not None]
     if operator == "and":
         # What failed before holds the other way round.

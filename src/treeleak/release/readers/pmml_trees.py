@@ -22,6 +22,9 @@ from treeleak.release.tree import LEAF, Tree
 _ROUNDING = 1e-6
 """How far counts that follow from shares are off whole numbers, as a share of the rows."""
 
+_SHARES_OFF = 1e-3
+"""How far shares of classes in inner nodes may be off those of their leaves."""
+
 
 class GrownTree:
     """A tree: its tests, and what the file says of its nodes."""
@@ -30,27 +33,34 @@ class GrownTree:
         roots = model.all("Node")
         if len(roots) != 1:
             raise BadModel(f"{len(roots)} nodes at the root")
+        if [c.tag for c in roots[0].children if _is_test(c)] not in ([], ["True"]):
+            raise NotCovered("a test at the root of a tree")
         self.fields, self.classifies = fields, model.get("functionName") == "classification"
         by_default = model.get("missingValueStrategy") == "defaultChild"
         last = model.get("noTrueChildStrategy") == "returnLastPrediction"
         self._grown = GrowingTree()
         self.stated: list[Element] = []
         """By node: what the file says of it; nothing at tests between a node and its children."""
+        self.unreached: list[Element] = []
+        """Nodes after one that takes all rows, or whose first child does."""
         waiting: list[tuple[Element, int, int]] = [(roots[0], LEAF, 0)]
         while waiting:
             node, above, side = waiting.pop()
             inner, stated = node.all("Node"), node
             failed: list[Test] = []
             for k, child in enumerate(inner):
-                tests = [
-                    c for c in child.children if c.tag.endswith("Predicate") or c.tag == "True"
-                ]
+                tests = [c for c in child.children if _is_test(c)]
                 if len(tests) != 1:
                     raise BadModel(f"a node with {len(tests)} tests")
                 test = read_test(tests[0], fields, failed)
                 is_last = k == len(inner) - 1
                 if test is None or test.must_hold(failed, is_last, fields):
                     waiting.append((child, above, side))
+                    self.unreached += inner[k + 1 :]
+                    if k == 0 and (node.get("score") or node.all("ScoreDistribution")):
+                        # Its child stands in its place.
+                        own = [c for c in node.children if c.tag != "Node"]
+                        self.unreached.append(Element("Node", "", node.attributes, own))
                     break
                 passes = by_default and node.get("defaultChild") == child.get("id") != ""
                 self.stated.append(stated)
@@ -97,6 +107,13 @@ class GrownTree:
             v = int(wrong.argmax())
             raise NotCovered(f"a node counts {stated[v]:g} rows, and its leaves {rows[v]:g}")
 
+    def check_classes(self, counts: FloatArray, classes: Mapping[str, int]) -> None:
+        """Refuse classes of inner nodes whose shares are not those of their leaves."""
+        held = self.distributions(classes, "recordCount")
+        held, counted = (x / np.maximum(x.sum(axis=1), 1e-300)[:, None] for x in (held, counts))
+        if (np.abs(held - counted) > _SHARES_OFF).any():
+            raise NotCovered("a node counts other classes than its leaves")
+
     def numbers(self, name: str) -> FloatArray:
         """Give an attribute of all nodes; NaN where the file does not say it."""
         texts = [stated.get(name) for stated in self.stated]
@@ -120,10 +137,15 @@ class GrownTree:
         """Give an attribute of each class at all nodes; NaN where a node says it of none."""
         out = np.full((len(self.stated), len(classes)), np.nan)
         for v, stated in enumerate(self.stated):
-            for entry in (e for e in stated.all("ScoreDistribution") if e.get(name)):
+            seen = set()
+            for entry in stated.all("ScoreDistribution"):
                 label = self.fields.label(entry.get("value"))
-                if label not in classes:
-                    raise BadModel(f"a distribution over {label!r:.40}, which is no class")
+                if label not in classes or label in seen:
+                    why = "is given twice" if label in seen else "is no class"
+                    raise BadModel(f"a distribution over {label!r:.40}, which {why}")
+                seen.add(label)
+                if not entry.get(name):
+                    continue
                 out[v] = np.nan_to_num(out[v])
                 out[v, classes[label]] = number(entry.get(name), name)
         return out
@@ -149,6 +171,10 @@ class GrownTree:
         off = np.abs(counts - near) > _ROUNDING * np.maximum(total, 1.0)[:, None]
         follow = not off[leaf].any() and (near[leaf].sum(axis=1) == total[leaf]).all()
         return near if follow else None, shares
+
+
+def _is_test(part: Element) -> bool:
+    return part.tag.endswith("Predicate") or part.tag in ("True", "False")
 
 
 def _remainder(node: Element, inner: Sequence[Element], last: bool) -> Element:
