@@ -322,6 +322,73 @@ def test_an_audit_shows_the_leak(name, says, tmp_path):
     assert any("low_memory" in text or "quantile forest" in text for text in audit.advice)
 
 
+def shifted_targets():
+    """Give a quantile forest whose targets are others, in the same order."""
+    model = stored("quantile")
+    inner = model.get("forest_")
+    shift = np.linspace(0, TIME.max(), len(TIME))
+    args = (inner.args[0] + shift, *inner.args[1:])
+    changed = StoredObject(inner.type, inner.state, args)
+    return StoredObject(model.type, {**model.state, "forest_": changed})
+
+
+def other_times(name, every=True):
+    """Give a model whose events were at twice the time; not ``every``, as its trees do not say."""
+    model = stored(name)
+    times = model.get("unique_times_") * 2
+    trees = [StoredObject(t.type, {**t.state, "unique_times_": times}, t.args)
+             for t in model.get("estimators_")]  # fmt: skip
+    changed = {"unique_times_": times, **({"estimators_": trees} if every else {})}
+    return StoredObject(model.type, {**model.state, **changed})
+
+
+def other_order(name):
+    """Give a quantile forest that numbers its rows in another way."""
+    model = stored(name)
+    order = np.random.default_rng(0).permutation(len(X))
+    sorter = order[np.asarray(model.get("sorter_"))]
+    return StoredObject(model.type, {**model.state, "sorter_": sorter})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (shifted_targets, "y_train"),
+        (lambda: other_times("forest", every=False), "unique_times_"),
+        (lambda: other_times("all_rows", every=False), "unique_times_"),
+    ],
+)
+def test_facts_that_trees_contradict_are_refused(make, says):
+    with pytest.raises(BadModel, match=says):
+        to_release(make())
+
+
+@pytest.mark.parametrize(
+    ("make", "y", "says"),
+    [
+        (lambda: other_times("forest"), TIME, "other targets"),
+        (lambda: other_times("all_rows"), TIME, "other targets"),
+        (lambda: other_order("sparse"), None, "other leaves"),
+        (lambda: stored("quantile"), TIME * 2, "other targets"),
+        (lambda: stored("quantile"), TIME.astype(str), ""),
+        (lambda: stored("forest"), TIME, ""),
+        (lambda: stored("all_rows"), TIME, ""),
+    ],
+)
+def test_what_a_file_says_of_rows_is_held_against_them(make, y, says):
+    model = make()
+    audit = treeleak.audit(model, X, y, time_limit=10, on_mismatch="report")
+    assert says in (audit.mismatch or "")
+    told = [f for f in audit.findings if f.code == "targets_of_rows_told"]
+    claims = ("quantile_rows_listed", "survival_outcomes")
+    noted = [note for note in audit.notes if getattr(note, "code", "") in claims]
+    assert bool(told) == bool(noted) == (audit.mismatch is None) == (not says)
+    if says:
+        assert audit.measurement is None
+        with pytest.raises(treeleak.Mismatch, match=says):
+            treeleak.audit(model, X, y, time_limit=10)
+
+
 def test_records_of_event_and_time_are_taken_as_labels():
     records = np.array(list(zip(EVENT, TIME, strict=True)), dtype=[("e", bool), ("t", float)])
     audit = treeleak.audit(stored("extra"), X, records, time_limit=10)

@@ -40,6 +40,7 @@ from treeleak.release.noise.goodness_of_fit import Misfit, Scale
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import ModelFile, with_steps
+from treeleak.release.row_sets import without_facts
 from treeleak.release.sampling import AllRows, Subsample
 from treeleak.release.stated_noise import (
     NoiseLeft,
@@ -50,6 +51,7 @@ from treeleak.release.stated_noise import (
     stated_noise_misfit,
 )
 from treeleak.verification.columns import in_model_columns
+from treeleak.verification.training_rows import check_row_facts
 
 _NOT_THERE = {
     "smaller": "The counts do not carry the stated noise",
@@ -197,6 +199,7 @@ def prepare_case(case: Case) -> Case:
     X, y, note = fitted_part(release, case.request.X, case.request.y)
     if note is not None:
         case = replace(case, request=replace(case.request, X=X, y=y)).noting(note)
+    case, release = _facts_held(case, release)
     request = case.request
     noise = find_noise(release, request.X, request.y)
     budget = budget_of(release, noise.refuted, noise.scale)
@@ -256,6 +259,28 @@ def _put_through(case: Case, release: Release) -> Case:
     if beside:
         rows = rows.join(request.X[beside])
     return replace(case, request=replace(request, X=rows)).noting(*notes)
+
+
+def _facts_held(case: Case, release: Release) -> tuple[Case, Release]:
+    """Hold what the file says of each row against the training rows.
+
+    What they contradict is not used, and nothing else is compared with them.
+    """
+    request = case.request
+    if request.X is None or release.row_facts is None or case.found.mismatch is not None:
+        return case, release
+    try:
+        table = in_model_columns(release, request.X, None)[0]
+    except Mismatch:
+        return case, release  # Said when counts are compared.
+    try:
+        check_row_facts(release, table, request.y, by_number=request.bootstrap != "hidden")
+    except Mismatch as error:
+        case = case.plus(mismatch=request.mismatched(error))
+        case = case.without("measurement", message_of(error))
+        case = replace(case, request=replace(request, X=None, y=None))
+        return case, without_facts(release)
+    return case, release
 
 
 def fitted_part(

@@ -39,6 +39,8 @@ class RowFacts:
     """Shape (n_rows,). 1 where only one target is possible, else 0."""
     in_order: bool = True
     """Whether row k is row k of the training set: else the numbers are made up."""
+    notes: tuple[str, ...] = ()
+    """Those of the release that say what the file tells, and hold no longer than these facts."""
 
     @classmethod
     def of(cls, leaves: NDArray[np.int32], targets: FloatArray) -> RowFacts:

@@ -111,20 +111,35 @@ def joined(parts: Sequence[Part], origin: str) -> Release:
     )
 
 
-def numbered(release: Release, facts: RowFacts) -> Release:
-    """Number the rows of a model by what its file says of each.
+_COUNTS = "the counts"
+
+
+def numbered(release: Release, facts: RowFacts, note: str) -> Release:
+    """Number the rows of a model by what its file says of each, and note that.
 
     Trees that saw every row drew each once, as in :func:`joined`.
     """
+    facts = replace(facts, notes=(note,))
+    release = replace(release, notes=(*release.notes, note))
     if not isinstance(release.sampling, AllRows):
         return replace(release, row_facts=facts)
     return replace(
         release,
         trees=tuple(map(_as_draws, release.trees)),
         sampling=Joined(),
-        parts=(Part("the counts", release),),
+        parts=(Part(_COUNTS, release),),
         row_facts=facts,
     )
+
+
+def without_facts(release: Release) -> Release:
+    """Take back what :func:`numbered` added."""
+    if (facts := release.row_facts) is None:
+        return release
+    if len(release.parts) == 1 and release.parts[0].place == _COUNTS:
+        release = release.parts[0].release
+    notes = tuple(note for note in release.notes if note not in facts.notes)
+    return replace(release, row_facts=None, notes=notes)
 
 
 def _row_facts(parts: Sequence[Part]) -> RowFacts | None:
@@ -140,7 +155,8 @@ def _row_facts(parts: Sequence[Part]) -> RowFacts | None:
         for p in parts
         for facts in (p.release.row_facts,)
     ]
-    return replace(found[0], leaves=np.concatenate(leaves))
+    notes = tuple(note for facts in found for note in facts.notes)
+    return replace(found[0], leaves=np.concatenate(leaves), notes=notes)
 
 
 def _out_of_bag(parts: Sequence[Part]) -> tuple[OutOfBag, ...]:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch
+from treeleak.core.message import MessageTemplate
 from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.goodness_of_fit import Misfit
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.release import BY_WEIGHT, Release
+from treeleak.release.row_facts import NOT_TOLD
 from treeleak.release.rule_list import RuleList
 from treeleak.release.sampling import AllRows
 from treeleak.release.stated_noise import noise_left
@@ -29,6 +31,24 @@ HINT = (
     "without names, put in another order?"
 )
 DRAWN_HINT = " Each tree drew rows by number: give them in the order of training."
+
+FACTS_OF_OTHERS = MessageTemplate(
+    "row_facts_of_other_number",
+    "The file says something of each of {told:people} training rows, these are {rows:people}.",
+)
+OTHER_LEAVES = MessageTemplate(
+    "row_leaves_of_others",
+    "The file says other leaves of {off:people} of {rows:people} training rows. If they are in the "
+    "order of training, it was changed, or the model saw others.",
+)
+OTHER_TARGETS = MessageTemplate(
+    "row_targets_of_others",
+    "The file says other targets of {off:people} of {rows:people} training rows. If they are in "
+    "the order of training, with what the model was fitted to (the time of an event, not whether "
+    "there was one), it was changed, or the model saw others.",
+)
+_ROUNDED = 1e-6
+"""By how much targets may be rounded, of the largest."""
 
 N_ROWS_HINT = "If these are all training rows, give their number, too (n_rows, --n-rows)."
 
@@ -74,6 +94,7 @@ def match_training(
     """
     labelled = y is not None and bool(release.classes)
     table, label, notes = in_model_columns(release, X, y if labelled else None)
+    check_row_facts(release, table, y, by_number=hidden is None)
     if release.noise is not None:
         return _behind_noise(release, table, label if labelled else None, notes)
     if hidden is not None:
@@ -92,6 +113,53 @@ def match_training(
     unit = "rows" if draws is None else "draws"
     checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
     return TrainingRows(table, checked, notes)
+
+
+def check_row_facts(release: Release, table: pd.DataFrame, y: Any, by_number: bool = True) -> None:
+    """Hold what the file says of each row against training rows.
+
+    Parameters
+    ----------
+    table : DataFrame
+        In the model's columns.
+    y : sequence or None
+        Labels; without them, leaves alone are compared.
+    by_number : bool, optional
+        Whether rows are in the order of training; else targets alone are compared, in any order.
+
+    Raises
+    ------
+    Mismatch
+        Where these are other rows, or the file was changed.
+    """
+    facts = release.row_facts
+    if facts is None or release.noise is not None:
+        return
+    if len(table) != facts.n_rows:
+        raise Mismatch(FACTS_OF_OTHERS(told=facts.n_rows, rows=len(table)))
+    by_number, off = by_number and facts.in_order, 0
+    if by_number:
+        told = facts.leaves != NOT_TOLD
+        off = int((told & (facts.leaves != release.leaves(table).T)).any(axis=0).sum())
+    if off:
+        raise Mismatch(OTHER_LEAVES(off=off, rows=facts.n_rows))
+    if y is None or release.classes:
+        return
+    targets = pd.to_numeric(pd.Series(np.ravel(np.asarray(y, dtype=object))), errors="coerce")
+    given = targets.to_numpy(dtype=float)
+    if len(given) != len(table):
+        raise Mismatch(f"{len(given)} labels for {len(table)} training rows")
+    near = _ROUNDED * np.abs(facts.targets[facts.told]).max(initial=0.0)
+    if by_number:
+        fits = (facts.low - near <= given) & (given <= facts.high + near)
+        off = int((facts.told & ~fits).sum())
+    else:
+        values, times = np.unique(facts.targets[facts.exact], return_counts=True)
+        ends = np.sort(given[~np.isnan(given)])
+        there = np.searchsorted(ends, values + near, "right") - np.searchsorted(ends, values - near)
+        off = int(np.maximum(times - there, 0).sum())
+    if off:
+        raise Mismatch(OTHER_TARGETS(off=off, rows=facts.n_rows))
 
 
 def _behind_noise(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import MessageTemplate
 from treeleak.release.adapters.sklearn.ensembles import forest
@@ -24,8 +25,11 @@ from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.row_facts import NOT_TOLD, RowFacts
 from treeleak.release.row_sets import numbered
+from treeleak.release.statistics import DISTINCT, MEAN
 from treeleak.release.stored import StoredObject
 
+_ROUNDED = 1e-9
+"""What rounding makes of a mean, of the largest target."""
 LISTED = MessageTemplate(
     "quantile_rows_listed",
     "The file lists the targets of all {rows:people} in their order, and the row numbers in its "
@@ -64,8 +68,37 @@ def _quantile(stored: StoredObject) -> Release:
         if (leaves[t, row] != node).any():
             raise BadModel(f"tree {t} lists a row in two leaves")
     note = LISTED(rows=n_rows, places=int((leaves != NOT_TOLD).sum()))
-    release = replace(release, n_rows=n_rows, notes=(*release.notes, note))
-    return numbered(release, RowFacts.of(leaves, y))
+    if stored.get("monotonic_cst") is None and not _some_weigh_nothing(stored):
+        _check_means(release, leaves, y)
+    return numbered(replace(release, n_rows=n_rows), RowFacts.of(leaves, y), note)
+
+
+def _some_weigh_nothing(stored: StoredObject) -> bool:
+    """Say whether leaves may list rows that their trees do not count."""
+    weights = stored.get("_sample_weight")
+    return weights is not None and not np.all(np.asarray(weights) > 0)
+
+
+def _check_means(release: Release, leaves: NDArray[np.int32], y: FloatArray) -> None:
+    """Refuse targets between which the mean, or median, of a leaf with these rows cannot lie."""
+    off = _ROUNDED * np.abs(y).max()
+    for t, (tree, leaf) in enumerate(zip(release.trees, leaves, strict=True)):
+        mean, counted = (tree.statistics.get(kind) for kind in (MEAN, DISTINCT))
+        if mean is None or counted is None:
+            continue
+        told = np.flatnonzero(leaf != NOT_TOLD)
+        low, high = np.full(tree.n_nodes, np.inf), np.full(tree.n_nodes, -np.inf)
+        np.minimum.at(low, leaf[told], y[told])
+        np.maximum.at(high, leaf[told], y[told])
+        # Of leaves that list some of their rows only, the others may have any target.
+        some = np.bincount(leaf[told], minlength=tree.n_nodes) < counted.values
+        low, high = np.where(some, y.min(), low), np.where(some, y.max(), high)
+        bad = tree.is_leaf & ~((low - off <= mean.values) & (mean.values <= high + off))
+        if bad.any():
+            raise BadModel(
+                f"tree {t}, node {bad.argmax()}: a value that is no mean of the targets (y_train) "
+                "of its rows"
+            )
 
 
 def _parts(inner: StoredObject) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -86,6 +86,10 @@ def _with_outcomes(stored: StoredObject, trees: Any, release: Release) -> Releas
         raise BadModel(f"{stored.name}: no times of events")
     if any(value.shape[1:] != (len(times), 2) for value in values):
         raise BadModel(f"{stored.name}: curves of other than {len(times)} times")
+    for t, tree in enumerate(trees):
+        for name, whole in (("unique_times_", times), ("is_event_time_", is_event)):
+            if (own := tree.get(name)) is not None and not np.array_equal(own, whole):
+                raise BadModel(f"tree {t}: {name} other than those of {stored.name}")
     curves = Curves(
         times.astype(float), is_event, tuple(value[:, :, 0].astype(float) for value in values)
     )
@@ -101,4 +105,4 @@ def _with_outcomes(stored: StoredObject, trees: Any, release: Release) -> Releas
     if facts is None:
         return release
     note = OUTCOMES(status=int(facts.told.sum()), events=int(facts.exact.sum()))
-    return numbered(replace(release, notes=(*release.notes, note)), facts)
+    return numbered(release, facts, note)
