@@ -110,7 +110,24 @@ def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
     tensors = raw.get("initializer", [])
     state["initializer"] = _by_name(tensors, lambda t: _tensor(t, left), "initializer")
     state["nodes"] = [_node(k, node, left) for k, node in enumerate(raw.get("node", []))]
+    _reached(state, left)
     return StoredObject(GRAPH, state)
+
+
+def _reached(state: Mapping[str, Any], left: list[Leftover]) -> None:
+    """Keep what leads to no result of the graph, and names of what no step takes or gives."""
+    needed, given, idle = {*state["output"]}, {"", *state["input"], *state["initializer"]}, []
+    for node in state["nodes"]:
+        given.update(node.get("output", ()))
+    for node in reversed(state["nodes"]):
+        if needed.isdisjoint(node.get("output", ())):
+            idle.append(dict(node.state))
+        needed.update(node.get("input", ()))
+    odd = sorted((needed | {*state["value_info"]}) - given)
+    for what, content in (("steps that lead to no result", idle[::-1]),
+                          ("names that no step gives", odd)):  # fmt: skip
+        if content:
+            left.append(Leftover("the graph", what, content))
 
 
 def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
