@@ -11,6 +11,7 @@ import pytest
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.release import read_model, to_release
+from treeleak.release.stored import StoredObject
 from treeleak.verification.columns import in_model_columns
 
 STORED = Path(__file__).parent / "models" / "ebm"
@@ -32,3 +33,12 @@ def test_terms_count_the_rows_and_every_part_has_a_rule(path):
     assert not stored.leftovers
     entries = take_inventory(stored, Context(n_rows=len(X), release=release))
     assert not [entry.names for entry in entries if entry.unknown or entry.rows]
+
+
+def test_bags_are_those_that_have_weights():
+    stored = read_model(STORED / "0.7.8.json")
+    scores = list(stored.get("bagged_scores_"))
+    scores[0] = np.tile(scores[0], (300, *[1] * (scores[0].ndim - 1)))
+    state = {**stored.state, "bagged_scores_": scores, "outer_bags": 5000}
+    entries = take_inventory(StoredObject(stored.type, state), Context())
+    assert any("bagged_scores_" in entry.names for entry in entries if entry.unknown)

@@ -121,6 +121,35 @@ def plants(onnx):
     yield "a text", lambda g: setattr(g.node[0], "doc_string", text)
     yield "a name", lambda g: setattr(g.input[0].type.tensor_type.shape.dim[0], "dim_param", text)
     yield "a second value", lambda g: g.node[0].attribute[0].strings.append(text.encode())
+    lines = ["x" + ",".join(map(str, row)) for row in rows.tolist()]
+    yield "x: what a step takes", lambda g: g.node[1].input.extend(lines)
+    scaler = [onnx.helper.make_node("Scaler", ["X"], ["z"], offset=r) for r in rows.tolist()]
+    yield "steps", lambda g: g.node.extend(scaler)
+    yield "x: labels", lambda g: g.node.append(
+        onnx.helper.make_node("ZipMap", ["X"], ["z"], classlabels_strings=lines))  # fmt: skip
+    yield "sizes of no step", lambda g: g.value_info.extend(
+        onnx.helper.make_tensor_value_info(f"v{k}", 1, (10 * row).astype(int).tolist())
+        for k, row in enumerate(rows))  # fmt: skip
+    yield "the name of a tensor", lambda g: g.node.append(named(onnx, text))
+    for key in ("dim_param", "denotation"):
+        yield key, lambda g, key=key: setattr(
+            g.value_info.add().type.tensor_type.shape.dim.add(dim_value=1), key, text)  # fmt: skip
+    for values in ([], [1.0]):
+        yield f"sizes of {values}", lambda g, values=values: g.node.extend(
+            sized(onnx, [*row, 0], values) for row in (rows * 10).astype(int).tolist())  # fmt: skip
+    flags = onnx.TensorProto(data_type=9, dims=[240], raw_data=(rows * 10).astype("u1").tobytes())
+    yield "truth values", lambda g: g.node.append(
+        onnx.helper.make_node("Constant", [], ["z"], value=flags))  # fmt: skip
+
+
+def named(onnx, name):
+    value = onnx.TensorProto(data_type=1, dims=[1], float_data=[1.0], name=name)
+    return onnx.helper.make_node("Constant", [], ["z"], value=value)
+
+
+def sized(onnx, dims, values):
+    value = onnx.TensorProto(data_type=1, dims=dims, float_data=values)
+    return onnx.helper.make_node("Constant", [], ["z"], value=value)
 
 
 def test_rows_in_the_graph_are_found():
@@ -130,8 +159,9 @@ def test_rows_in_the_graph_are_found():
         put(graph.graph)
         model = model_from_onnx(graph.SerializeToString())
         assert any(e.unknown for e in take_inventory(model, Context(n_rows=150))), place
-        entries = take_inventory(model, Context(n_rows=150), rows=IRIS.data)
-        assert any(e.rows for e in entries), place
+        tables = (IRIS.data, (10 * IRIS.data).astype(int))
+        entries = [e for t in tables for e in take_inventory(model, Context(n_rows=150), rows=t)]
+        assert place.startswith("x: ") or any(e.rows for e in entries), place
 
 
 def ensemble(onnx, mode, tracks, **changes):

@@ -134,6 +134,18 @@ def test_a_binary_model_is_read_under_any_name_and_from_memory(tmp_path):
     assert unknown_parts(tmp_path / "memory") == []
 
 
+@pytest.mark.parametrize("settings", [{}, {"learner": {}}, {"learner": {"metrics": []}}])
+def test_metrics_beside_those_of_the_settings_are_found(settings, tmp_path):
+    data = (PRINTED / "xgboost-1.2.1" / "logistic.model").read_bytes()
+    rows = b"5.1,3.5,1.4;4.9,3.0,1.4"
+    sizes = (struct.pack("<Q", len(text)) + text for text in (b"rmse;", rows))
+    data = data.replace(*sizes)
+    assert rows in data
+    held = CONFIG + struct.pack("<q", len(data)) + data + json.dumps(settings).encode()
+    (tmp_path / "memory").write_bytes(held)
+    assert unknown_parts(tmp_path / "memory")
+
+
 @pytest.mark.parametrize("at", [60, 140, "end"])
 def test_bytes_that_no_model_uses_are_found(at, tmp_path):
     data = (PRINTED / "xgboost-1.7.6" / "squared.model").read_bytes()

@@ -13,6 +13,7 @@ import pytest
 from scipy.special import expit, softmax
 
 import treeleak
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import context_of
@@ -23,6 +24,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers import protobuf
 from treeleak.release.readers.ydf import _crc
 from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, VALUE, VARIANCE
+from treeleak.release.stored import StoredObject
 
 MODELS = Path(__file__).parent / "models" / "ydf"
 TRUTH = json.loads((MODELS / "truth.json").read_text())
@@ -196,6 +198,14 @@ def test_everything_in_the_files_is_known(name):
             "values that occur in the training rows"} <= what  # fmt: skip
     labels = "label and prediction of each row that was held back"
     assert (labels in what) == (name == "single")
+
+
+@pytest.mark.parametrize("start", [-60, 10**4])
+def test_rounds_that_training_cannot_have_had_are_unknown(start):
+    rows = np.random.default_rng(0).normal(size=60)
+    state = {"number_of_trees": start + np.arange(60), "training_loss": rows}
+    model = StoredObject("ydf.Entry", state)
+    assert {n for e in take_inventory(model, Context()) if e.unknown for n in e.names} == {*state}
 
 
 def _field(number, content):

@@ -12,6 +12,8 @@ from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import n_classes_of, n_columns, numbers_in, whole
 from treeleak.release.stored import StoredObject
 
+_MOST_BAGS = 100
+"""The library takes 14 by default; merged models have those of all."""
 _OWNERS = "ExplainableBoosting* DPExplainableBoosting*"
 
 
@@ -21,9 +23,11 @@ def _parts(value: Any, n: int) -> list[Any] | None:
 
 
 def _n_bags(owner: StoredObject) -> int:
-    """Count the bags that the settings ask for; merged models have those of all."""
+    """Count the bags by their weights; without these, those that a setting of usual size says."""
     bags = numbers_in(owner.get("bag_weights_"))
-    return max([1, *whole([owner.get("outer_bags")]), 0 if bags is None else bags.size])
+    if bags is not None:
+        return max(1, bags.size)
+    return max([1, *(n for n in whole([owner.get("outer_bags")]) if n <= forms.SHORT)])
 
 
 def _shapes(owner: StoredObject) -> list[tuple[int, ...]]:
@@ -106,6 +110,8 @@ def _ends(value: Any, owner: StoredObject) -> bool:
 def _of_bags(value: Any, owner: StoredObject) -> bool:
     """A few numbers for each bag: one for each class or stage."""
     held = numbers_in(value)
+    if value is owner.get("bag_weights_"):
+        return held is not None and held.ndim == 1 and held.size <= _MOST_BAGS
     most = _n_bags(owner) * max(2, n_classes_of(owner))
     return held is not None and held.ndim <= 2 and held.size <= most
 

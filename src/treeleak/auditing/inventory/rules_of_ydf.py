@@ -35,13 +35,24 @@ def _each_once(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     )
 
 
+def _rounds(value: Any, owner: StoredObject) -> bool:
+    """Rounds in their order, numbered from the first ones on."""
+    array = numbers_in(value)
+    if array is None or not _each_once(value, owner):
+        return False
+    return not array.size or bool(
+        array[0] > 0 and (np.diff(array) > 0).all() and array[-1] <= forms.SHORT * len(array)
+    )
+
+
 def _beside(*names: str) -> forms.Form:
     """As many numbers, or lists of a few, as one of these has, which has each of its own once."""
 
     def form(value: Any, owner: StoredObject) -> bool:
         array = numbers_in(value)
         first = next((owner.get(name) for name in names if owner.get(name) is not None), None)
-        if array is None or first is None or not _each_once(first, owner):
+        known = _rounds if names == ("number_of_trees",) else _each_once
+        if array is None or first is None or not known(first, owner):
             return False
         return len(array) == len(first) and array.size <= forms.SHORT * len(array)
 
@@ -143,7 +154,7 @@ OF_YDF: tuple[Rule, ...] = (
     Rule("evaluation.* auc pr_auc ap count_predictions number_of_trees", "harmless",
          "scores after each round", _AVERAGES, owner="OutOfBag Roc", form=forms.short),
     Rule("number_of_trees", "harmless", "scores after each round", _AVERAGES, owner="Entry",
-         form=_each_once),
+         form=_rounds),
     Rule("*", "harmless", "scores after each round", _AVERAGES,
          owner="Entry", form=_beside("number_of_trees")),
     Rule("importance", "leaks", "importance of columns",

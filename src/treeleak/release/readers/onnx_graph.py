@@ -50,6 +50,8 @@ _HELD = ("f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graph
 _EMPTY: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": b""}
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2",
            11: "<f8", 12: "<u4", 13: "<u8"}  # fmt: skip
+_TRUTH, _LAST_TYPE = 9, 32
+_PLAIN_NAME = re.compile("[A-Za-z_]{0,32}")
 _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
          "string_data")  # fmt: skip
 _HEAD = re.compile(rb"(?s)\x08[\x01-\x20](\x12.{0,100}[\x1a\x22\x28\x32\x3a\x42]|[\x3a\x42])")
@@ -104,10 +106,28 @@ def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
         state[key] = _by_name(values, lambda value: _shape(value.get("type", {})), key)
         for each in values:
             _keep(each, ("name", "type"), key, "texts beside its type", left)
+            _sizes_alone(each.get("type", {}), key, left)
     tensors = raw.get("initializer", [])
     state["initializer"] = _by_name(tensors, lambda t: _tensor(t, left), "initializer")
     state["nodes"] = [_node(k, node, left) for k, node in enumerate(raw.get("node", []))]
+    _reached(state, left)
     return StoredObject(GRAPH, state)
+
+
+def _reached(state: Mapping[str, Any], left: list[Leftover]) -> None:
+    """Keep what leads to no result of the graph, and names of what no step takes or gives."""
+    needed, given, idle = {*state["output"]}, {"", *state["input"], *state["initializer"]}, []
+    for node in state["nodes"]:
+        given.update(node.get("output", ()))
+    for node in reversed(state["nodes"]):
+        if needed.isdisjoint(node.get("output", ())):
+            idle.append(dict(node.state))
+        needed.update(node.get("input", ()))
+    odd = sorted((needed | {*state["value_info"]}) - given)
+    for what, content in (("steps that lead to no result", idle[::-1]),
+                          ("names that no step gives", odd)):  # fmt: skip
+        if content:
+            left.append(Leftover("the graph", what, content))
 
 
 def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
@@ -140,10 +160,18 @@ def _value(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
     if place == "strings":
         return np.array([_text(text) for text in value] or [""], dtype=object)[: len(value)]
     if place == "t" and isinstance(value, Mapping):
-        return _tensor(value, left)
+        return _unnamed(value, raw, left)
     if place == "tensors":
-        return [_tensor(one, left) for one in value]
+        return [_unnamed(one, raw, left) for one in value]
     return _text(value) if place == "s" else value
+
+
+def _unnamed(raw: Mapping[str, Any], of: Mapping[str, Any], left: list[Leftover]) -> Any:
+    """Give the numbers of an attribute's tensor; a name of its own, which nothing uses, is left."""
+    name = raw.get("name", "")
+    if name != of.get("name") and not _PLAIN_NAME.fullmatch(name):
+        left.append(Leftover("a tensor", "a name that nothing uses", name))
+    return _tensor(raw, left)
 
 
 def _tensor(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
@@ -155,15 +183,33 @@ def _tensor(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
     if len(held) > 1 or any(d < 0 for d in dims) or len(dims) > 16:
         return dict(raw)
     value = raw.get(held[0], []) if held else []
+    if not 0 <= kind <= _LAST_TYPE:
+        left.append(Leftover("a tensor", "a type that there is not", [kind]))
     if isinstance(value, bytes):
-        if kind not in _DTYPES or len(value) % np.dtype(_DTYPES[kind]).itemsize:
+        # A truth value is 0 or 1: other bytes would be seen no more.
+        odd = kind == _TRUTH and any(byte > 1 for byte in value)
+        if kind not in _DTYPES or odd or len(value) % np.dtype(_DTYPES[kind]).itemsize:
+            left.append(Leftover("a tensor", "sizes that are not those of its numbers", dims))
             return value
         array = np.frombuffer(value, _DTYPES[kind])
     elif held == ["string_data"]:
         array = np.array([_text(text) for text in value], dtype=object)
     else:
         array = np.array(value, dtype=_DTYPES[kind] if kind in (1, 11) else None)
-    return array.reshape(dims) if array.size == prod(dims) else array
+    # Of an empty tensor, sizes beside a 0 could be any.
+    if array.size == prod(dims) and (array.size or sum(dims) <= 1):
+        return array.reshape(dims)
+    if dims:
+        left.append(Leftover("a tensor", "sizes that are not those of its numbers", dims))
+    return array
+
+
+def _sizes_alone(kind: Mapping[str, Any], where: str, left: list[Leftover]) -> None:
+    """Keep what stands beside the sizes of a tensor: what they stand for, a name beside a size."""
+    inner = kind.get("tensor_type", {})
+    for dim in inner.get("shape", {}).get("dim", []):
+        used = "dim_value" if "dim_value" in dim else "dim_param"
+        _keep(dim, (used,), where, "texts beside a size", left)
 
 
 def _shape(kind: Mapping[str, Any]) -> Any:

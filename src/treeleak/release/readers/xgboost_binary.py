@@ -86,11 +86,22 @@ def document_of(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
             raise BadModel(f"byte {len(CONFIG)}: {length} bytes, there are {len(data) - start}")
         root, left = _model(data[start:end])
         config = read_json(data[end:].decode(), lambda held: held, constants=True)
-        # The settings of an object in memory name its metrics again.
-        root.pop("Config", None)
+        named = root.pop("Config", {}).get("learner", {}).get("metrics")
+        held = config.get("learner") if isinstance(config, Mapping) else None
+        if named and isinstance(held, dict):
+            # The settings of an object in memory name its metrics again; if not, they are judged.
+            held.setdefault("metrics", named)
+        if named and (not isinstance(held, Mapping) or _names(held["metrics"]) != _names(named)):
+            left = (*left, Leftover("the model", "metrics that its settings do not name", named))
         return {"Model": root, "Config": config}, left
     except (BadModel, UnicodeDecodeError) as error:
         raise BadModel(f"{error}; this is {old_binary(data)}") from error
+
+
+def _names(metrics: Any) -> list[Any]:
+    """List the names of metrics, which have settings beside them."""
+    listed = metrics if isinstance(metrics, list) else [metrics]
+    return [one.get("name") if isinstance(one, Mapping) else one for one in listed]
 
 
 class _Reading:
