@@ -161,3 +161,58 @@ def test_objects_of_r_beside_a_model_are_taken_apart(tmp_path):
     shutil.copy(FILES / "object_clean_settings.rds", tmp_path / "settings.rds")
     found = [entry.where for entry in inventory(read_model(tmp_path)) if entry.rows]
     assert found == ["Folder['image.RData']"]
+
+
+MEASURED = np.random.default_rng(7).normal(size=(150, 4)).round(1)
+TENTHS = (MEASURED.ravel() * 10).astype(int)
+LINES = [",".join(map(str, row)) for row in MEASURED.tolist()]
+
+
+def symbol(name):
+    return StoredObject("R.symbol", {"name": name})
+
+
+def calls(name, arguments):
+    return StoredObject("R.call", {"function": symbol(name), "arguments": list(arguments)})
+
+
+def one_call_for_each_row():
+    return calls("list", ((None, calls("c", ((None, np.array([v])) for v in row)))
+                          for row in MEASURED))  # fmt: skip
+
+
+def byte_code(*content):
+    return Opaque("R.bytecode", "byte code", [*content])
+
+
+def places(array):
+    return StoredObject("R.expressionsIndex", {"value": array, "class": "expressionsIndex"})
+
+
+def source(tokens):
+    values = {"parseData": tokens}
+    return StoredObject("R.environment", {"values": values, "class": ("srcfile", "environment")})
+
+
+HIDING_CODE = {
+    "constants of many calls": one_call_for_each_row(),
+    "names of variables": calls("c", ((None, symbol(line)) for line in LINES)),
+    "name of a function": StoredObject("R.builtin", {"name": ",".join(LINES)[:500]}),
+    "instructions": byte_code(np.array([12, *abs(TENTHS)]), np.array([5])),
+    "places of instructions": byte_code(
+        np.array([12, *([17] * 600)]), np.array([5]), places(np.array([np.nan, *TENTHS]))
+    ),
+    "tokens of a source file": source(TENTHS[:600].reshape(8, 75)),
+}
+
+
+@pytest.mark.parametrize("name", HIDING_CODE)
+def test_code_cannot_hide_a_table(name):
+    found = inventory(StoredObject("R.own", {"call": HIDING_CODE[name]}))
+    assert any(entry.unknown or entry.rows for entry in found)
+
+
+def test_byte_code_that_r_compiles_is_plain():
+    code = byte_code(np.array([12, 20, 0, 1]), symbol("x"), places(np.array([np.nan, 0, 0, 0])))
+    (entry,) = inventory(StoredObject("R.own", {"body": code}))
+    assert entry.what == "calls and functions"

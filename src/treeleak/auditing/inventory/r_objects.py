@@ -92,8 +92,8 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        much = rules.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
-        return rules.CODE if code.is_plain_code(value) else much
+        plain = code.judged(value)
+        return rules.UNKNOWN_CODE if plain is None else rules.CODE if plain else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
     if isinstance(array, np.ndarray):
