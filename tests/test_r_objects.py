@@ -216,3 +216,17 @@ def test_byte_code_that_r_compiles_is_plain():
     code = byte_code(np.array([12, 20, 0, 1]), symbol("x"), places(np.array([np.nan, 0, 0, 0])))
     (entry,) = inventory(StoredObject("R.own", {"body": code}))
     assert entry.what == "calls and functions"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("lm", "deviance"), ("lm", "coefficients"), ("randomForest", "importance"),
+     ("train", "results"), ("train", "resample"), ("settings", "byResample")],
+)  # fmt: skip
+def test_scores_cannot_hide_a_table(owner, name):
+    found = inventory(StoredObject(f"R.{owner}", {name: MEASURED}))
+    assert any(entry.unknown or entry.rows for entry in found)
+
+
+def test_a_table_without_lines_may_state_any_number_of_columns():
+    assert inventory(StoredObject("R.own", {"x": np.zeros((0, 2**31))}))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from treeleak.auditing.inventory import forms
-from treeleak.auditing.inventory.conditions import Rule
-from treeleak.auditing.inventory.vectors_of_r import lines_of
+from treeleak.auditing.inventory.conditions import Context, Rule
+from treeleak.auditing.inventory.vectors_of_r import (
+    columns_of,
+    is_about,
+    lines_of,
+    texts_of,
+    vector_of,
+)
 from treeleak.release.stored import StoredObject
 
 TABLE_NAMES = "model data x X trainingData training template train train_data newdata mf orig.data"
@@ -28,15 +35,43 @@ NAME_NAMES = (
     "obsLevels lev term.labels class package"
 )
 _MOST = 10_000
+_LINES = 20
+"""Fewer lines sum up a model, more must be of trees or columns."""
+_MANY = "More than a model has of them, unless they are of trees or columns: rows may stand there."
 _FORESTS = "ranger ranger.forest randomForest* rfsrc* grf* *forest* *Forest* extraTrees"
 _TREES = "rpart* gbm* party constparty *Tree* cforest* partynode"
 
 
-def _summary(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Say whether a value is as small as what sums up a model."""
+def _limited(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Say whether a value is as small as what sums up a model at most."""
+    return _size(value) <= _MOST
+
+
+def _size(value: Any) -> float:
     held = forms.pieces(value.state if isinstance(value, StoredObject) else value)
-    size = len(held.scalars) + sum(np.size(a) for a in held.others if isinstance(a, np.ndarray))
-    return size <= _MOST and not any(isinstance(a, bytes) for a in held.others)
+    if any(isinstance(a, bytes) for a in held.others):
+        return inf
+    return len(held.scalars) + sum(np.size(a) for a in held.others if isinstance(a, np.ndarray))
+
+
+def _summary(value: Any, owner: StoredObject) -> bool:
+    """Say whether there are few values, or one line for each tree or for each name of a column."""
+    size, lines = _size(value), lines_of(value)
+    if size <= forms.SHORT or (lines < _LINES and size <= _LINES**2):
+        return True
+    table = columns_of(value)
+    if size <= _MOST and table is not None and table.kind != "frame" and texts_of(table.rows):
+        return True
+    trees = [vector_of(owner.get(k)) for k in ("ntree", "n.trees", "num.trees")]
+    listed = [n for a in trees if isinstance(a, np.ndarray) for n in a.ravel().tolist()]
+    return size <= _MOST and lines in listed
+
+
+def _about(value: Any, context: Context) -> bool:
+    """Say whether lines that have names, if there are many, have those of columns."""
+    table = columns_of(value) if lines_of(value) >= _LINES else None
+    named = table is not None and table.kind != "frame" and bool(texts_of(table.rows))
+    return not named or table is None or is_about(table, context.columns)
 
 
 # fmt: off
@@ -69,7 +104,7 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("index indexOut indexFinal Resample* Fold*", "leaks", "row numbers of resamples",
         "It names the training rows that each trial fit saw.", change="per_row"),
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
-        "Averages over rows, for columns, trees or settings.", form=_summary),
+        "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
         form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
@@ -105,10 +140,17 @@ OF_CLASSES: tuple[Rule, ...] = (
         "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "
         "df.null rank iter converged boundary metric maximize yLimits modelInfo", "harmless",
         "scores", "Averages over rows, for columns, trees or settings.",
-        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam*", form=_summary),
+        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam*", form=_summary, when=_about),
     Rule("coefficients cov.unscaled R qr qraux pivot assign", "not assessed", "fitted parameters",
         "They are computed from all rows together. treeleak does not attack them.",
-        owner="lm glm nls gam* qr mlm", form=_summary),
+        owner="lm glm nls gam* qr mlm", form=_summary, when=_about),
+    Rule("resampledCM resampleResults byResample", "not assessed", "many scores", _MANY,
+        unknown=True, form=_limited),
+    Rule("err.rate mse rsq cptable results resample importance importanceSD localImportance "
+        "variable.importance train.error valid.error oobag.improve times deviance aic "
+        "confusion confusion.matrix bestTune perfNames modelInfo yLimits coefficients cov.unscaled "
+        "R", "not assessed", "many scores", _MANY, unknown=True, form=_limited,
+        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam* qr mlm"),
 )
 WORDS = (
     "lm glm workspace function environment values enclosing formals body train finalModel control "

@@ -81,6 +81,9 @@ def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
 def _matrix(array: Any, dimnames: Any) -> Columns | None:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] < _FEW:
         return None
+    if not array.size:
+        # Without lines there can be any number of columns.
+        return None
     held = list(dimnames.values()) if isinstance(dimnames, Mapping) else dimnames
     rows, columns = held if isinstance(held, list) and len(held) == 2 else (None, None)
     names = tuple(map(str, columns)) if isinstance(columns, np.ndarray) else ()
