@@ -230,3 +230,27 @@ def test_scores_cannot_hide_a_table(owner, name):
 
 def test_a_table_without_lines_may_state_any_number_of_columns():
     assert inventory(StoredObject("R.own", {"x": np.zeros((0, 2**31))}))
+
+
+def unnamed_table(names):
+    return StoredObject("R.vector", {"value": MEASURED, "dimnames": names})
+
+
+PARTS = {
+    "predictors": np.array(LINES, dtype=object),
+    "lev": np.array(LINES, dtype=object),
+    "rows": list(MEASURED),
+    "records": [{k: np.array([v]) for k, v in zip("abcd", row, strict=True)} for row in MEASURED],
+    "blocks": [MEASURED[k : k + 4] for k in range(0, 148, 4)],
+    "tuning": StoredObject(
+        "R.data.frame", {"u": np.random.default_rng(1).normal(size=150), "v": np.ones(150)}
+    ),
+    "summary": unnamed_table([None, np.array(["Estimate", "Std. Error", "z", "p"], dtype=object)]),
+    "about": unnamed_table([np.array(["(Intercept)", *map(str, range(149))], dtype=object), None]),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_names_and_small_parts_cannot_hide_a_table(name):
+    found = inventory(StoredObject("R.settings", {name: PARTS[name]}))
+    assert any(entry.unknown or entry.rows for entry in found)
