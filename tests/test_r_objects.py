@@ -240,7 +240,13 @@ PARTS = {
     "predictors": np.array(LINES, dtype=object),
     "lev": np.array(LINES, dtype=object),
     "rows": list(MEASURED),
-    "records": [{k: np.array([v]) for k, v in zip("abcd", row, strict=True)} for row in MEASURED],
+    "records": [
+        {
+            k: StoredObject("R.vector", {"value": np.array([v]), "names": None})
+            for k, v in zip("abcd", row, strict=True)
+        }
+        for row in MEASURED
+    ],
     "blocks": [MEASURED[k : k + 4] for k in range(0, 148, 4)],
     "tuning": StoredObject(
         "R.data.frame", {"u": np.random.default_rng(1).normal(size=150), "v": np.ones(150)}

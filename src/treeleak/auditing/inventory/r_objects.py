@@ -92,8 +92,8 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        plain = code.judged(value)
-        return rules.UNKNOWN_CODE if plain is None else rules.CODE if plain else None
+        typed = code.judged(value)
+        return rules.UNKNOWN_CODE if typed is None else rules.CODE if typed else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
     if isinstance(array, np.ndarray):
@@ -129,7 +129,8 @@ def _shape_of(item: Any) -> tuple[Any, ...] | None:
     held = list(item.values()) if isinstance(item, Mapping) else item
     if not isinstance(held, list) or not 1 < len(held) <= forms.SHORT:
         return None
-    single = all(isinstance(v, np.ndarray) and v.size == 1 for v in held)
+    single = all(np.size(v) == 1 for v in map(vectors.vector_of, held) if v is not None)
+    single &= all(vectors.vector_of(v) is not None for v in held)
     return tuple(item) if single and isinstance(item, Mapping) else (len(held),) if single else None
 
 
