@@ -260,3 +260,11 @@ PARTS = {
 def test_names_and_small_parts_cannot_hide_a_table(name):
     found = inventory(StoredObject("R.settings", {name: PARTS[name]}))
     assert any(entry.unknown or entry.rows for entry in found)
+
+
+OF_NODES = [("party", "node"), ("gbm", "trees"), ("rpart", "frame"), ("settings", "Fold1")]
+
+
+@pytest.mark.parametrize(("owner", "name"), OF_NODES)
+def test_a_table_in_place_of_nodes_is_a_table(owner, name):
+    assert rows_in(StoredObject(f"R.{owner}", {name: frame()}))

@@ -42,6 +42,10 @@ _FORESTS = "ranger ranger.forest randomForest* rfsrc* grf* *forest* *Forest* ext
 _TREES = "rpart* gbm* party constparty *Tree* cforest* partynode"
 
 
+def _is_frame(value: Any) -> bool:
+    return isinstance(value, StoredObject) and value.type == "R.data.frame"
+
+
 def _limited(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Say whether a value is as small as what sums up a model at most."""
     return _size(value) <= _MOST
@@ -102,7 +106,8 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("inbag.counts inbag", "leaks", "row numbers that each tree drew", "It names the rows "
         "behind every count.", owner=_FORESTS, change="seeds"),
     Rule("index indexOut indexFinal Resample* Fold*", "leaks", "row numbers of resamples",
-        "It names the training rows that each trial fit saw.", change="per_row"),
+        "It names the training rows that each trial fit saw.", change="per_row",
+        form=lambda v, _: not _is_frame(v) and np.ndim(vector_of(v)) < 2),
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
         "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
@@ -117,13 +122,14 @@ OF_CLASSES: tuple[Rule, ...] = (
         when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
     Rule("frame", "leaks", "class counts, class shares or mean target in each node",
         "These are the numbers of rows, of each class, in each node.", owner="rpart*",
-        change="counts"),
+        change="counts", form=lambda v, _: not _is_frame(v) or {"var", "n"} <= {*v.state}),
     Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
         "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
         change="leaves", form=lambda v, _: not isinstance(v, StoredObject)),
     Rule("ensemble node nodes tree prediction_weights weights", "leaks", "the rows of each node",
         "Nodes keep weights of training rows, counts, or predictions that are computed from them.",
-        owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts"),
+        owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts",
+        form=lambda v, _: not _is_frame(v)),
     Rule("split.values xbestsplit splits c.splits csplit", "leaks", "thresholds",
         "Each lies between two values of training rows, mostly half-way.",
         owner=f"{_FORESTS} {_TREES}", change="values"),
@@ -134,7 +140,8 @@ OF_CLASSES: tuple[Rule, ...] = (
         owner=f"{_FORESTS} {_TREES}",
         form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
     Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
-        "its prediction and its number of rows.", owner="gbm*", change="leaves"),
+        "its prediction and its number of rows.", owner="gbm*", change="leaves",
+        form=lambda v, _: not _is_frame(v)),
     Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared cptable results "
         "resample bestTune perfNames importance importanceSD localImportance variable.importance "
         "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "
