@@ -161,3 +161,110 @@ def test_objects_of_r_beside_a_model_are_taken_apart(tmp_path):
     shutil.copy(FILES / "object_clean_settings.rds", tmp_path / "settings.rds")
     found = [entry.where for entry in inventory(read_model(tmp_path)) if entry.rows]
     assert found == ["Folder['image.RData']"]
+
+
+MEASURED = np.random.default_rng(7).normal(size=(150, 4)).round(1)
+TENTHS = (MEASURED.ravel() * 10).astype(int)
+LINES = [",".join(map(str, row)) for row in MEASURED.tolist()]
+
+
+def symbol(name):
+    return StoredObject("R.symbol", {"name": name})
+
+
+def calls(name, arguments):
+    return StoredObject("R.call", {"function": symbol(name), "arguments": list(arguments)})
+
+
+def one_call_for_each_row():
+    return calls("list", ((None, calls("c", ((None, np.array([v])) for v in row)))
+                          for row in MEASURED))  # fmt: skip
+
+
+def byte_code(*content):
+    return Opaque("R.bytecode", "byte code", [*content])
+
+
+def places(array):
+    return StoredObject("R.expressionsIndex", {"value": array, "class": "expressionsIndex"})
+
+
+def source(tokens):
+    values = {"parseData": tokens}
+    return StoredObject("R.environment", {"values": values, "class": ("srcfile", "environment")})
+
+
+HIDING_CODE = {
+    "constants of many calls": one_call_for_each_row(),
+    "names of variables": calls("c", ((None, symbol(line)) for line in LINES)),
+    "name of a function": StoredObject("R.builtin", {"name": ",".join(LINES)[:500]}),
+    "instructions": byte_code(np.array([12, *abs(TENTHS)]), np.array([5])),
+    "places of instructions": byte_code(
+        np.array([12, *([17] * 600)]), np.array([5]), places(np.array([np.nan, *TENTHS]))
+    ),
+    "tokens of a source file": source(TENTHS[:600].reshape(8, 75)),
+}
+
+
+@pytest.mark.parametrize("name", HIDING_CODE)
+def test_code_cannot_hide_a_table(name):
+    found = inventory(StoredObject("R.own", {"call": HIDING_CODE[name]}))
+    assert any(entry.unknown or entry.rows for entry in found)
+
+
+def test_byte_code_that_r_compiles_is_plain():
+    code = byte_code(np.array([12, 20, 0, 1]), symbol("x"), places(np.array([np.nan, 0, 0, 0])))
+    (entry,) = inventory(StoredObject("R.own", {"body": code}))
+    assert entry.what == "calls and functions"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("lm", "deviance"), ("lm", "coefficients"), ("randomForest", "importance"),
+     ("train", "results"), ("train", "resample"), ("settings", "byResample")],
+)  # fmt: skip
+def test_scores_cannot_hide_a_table(owner, name):
+    found = inventory(StoredObject(f"R.{owner}", {name: MEASURED}))
+    assert any(entry.unknown or entry.rows for entry in found)
+
+
+def test_a_table_without_lines_may_state_any_number_of_columns():
+    assert inventory(StoredObject("R.own", {"x": np.zeros((0, 2**31))}))
+
+
+def unnamed_table(names):
+    return StoredObject("R.vector", {"value": MEASURED, "dimnames": names})
+
+
+PARTS = {
+    "predictors": np.array(LINES, dtype=object),
+    "lev": np.array(LINES, dtype=object),
+    "rows": list(MEASURED),
+    "records": [
+        {
+            k: StoredObject("R.vector", {"value": np.array([v]), "names": None})
+            for k, v in zip("abcd", row, strict=True)
+        }
+        for row in MEASURED
+    ],
+    "blocks": [MEASURED[k : k + 4] for k in range(0, 148, 4)],
+    "tuning": StoredObject(
+        "R.data.frame", {"u": np.random.default_rng(1).normal(size=150), "v": np.ones(150)}
+    ),
+    "summary": unnamed_table([None, np.array(["Estimate", "Std. Error", "z", "p"], dtype=object)]),
+    "about": unnamed_table([np.array(["(Intercept)", *map(str, range(149))], dtype=object), None]),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_names_and_small_parts_cannot_hide_a_table(name):
+    found = inventory(StoredObject("R.settings", {name: PARTS[name]}))
+    assert any(entry.unknown or entry.rows for entry in found)
+
+
+OF_NODES = [("party", "node"), ("gbm", "trees"), ("rpart", "frame"), ("settings", "Fold1")]
+
+
+@pytest.mark.parametrize(("owner", "name"), OF_NODES)
+def test_a_table_in_place_of_nodes_is_a_table(owner, name):
+    assert rows_in(StoredObject(f"R.{owner}", {name: frame()}))

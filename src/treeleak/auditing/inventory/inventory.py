@@ -310,7 +310,8 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
 
 
 def _is_flag(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, np.bool_, Opaque))
+    empty = isinstance(value, Opaque) and value.content is None
+    return value is None or empty or isinstance(value, (bool, np.bool_))
 
 
 def _known(part: _Part, context: Context) -> Rule | None:

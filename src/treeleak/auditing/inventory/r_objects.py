@@ -92,16 +92,46 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        much = rules.UNKNOWN_CODE if code.n_constants(value) > code.MOST_CONSTANTS else None
-        return rules.CODE if code.is_plain_code(value) else much
+        typed = code.judged(value)
+        return rules.UNKNOWN_CODE if typed is None else rules.CODE if typed else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
     if isinstance(array, np.ndarray):
         return _of_entries(array, owner, name, n)
+    if _are_alike(value):
+        return rules.UNKNOWN
     if array is None and isinstance(value, _CONTAINERS):
         return None
     short = forms.is_scalar(value) if array is None else len(array) <= forms.SHORT
     return rules.SETTINGS if short else rules.UNKNOWN
+
+
+def _is_name(value: Any) -> bool:
+    text = str(value)
+    return len(text) <= forms.MAX_NAME and not forms.is_like_row(text)
+
+
+def _are_alike(value: Any) -> bool:
+    """Say whether a list has many items of the same few numbers, as lines of a table are."""
+    items = list(value.values()) if isinstance(value, Mapping) else value
+    if not isinstance(items, (list, tuple)) or len(items) < SURE:
+        return False
+    shapes = {_shape_of(item) for item in items}
+    return len(shapes) == 1 and None not in shapes
+
+
+def _shape_of(item: Any) -> tuple[Any, ...] | None:
+    """Shape of a few numbers, or names of items that hold one number each; None of others."""
+    array = vectors.vector_of(item)
+    if isinstance(array, np.ndarray):
+        few = 1 < array.size <= forms.SHORT and array.dtype.kind in "iufc"
+        return array.shape if few else None
+    held = list(item.values()) if isinstance(item, Mapping) else item
+    if not isinstance(held, list) or not 1 < len(held) <= forms.SHORT:
+        return None
+    single = all(np.size(v) == 1 for v in map(vectors.vector_of, held) if v is not None)
+    single &= all(vectors.vector_of(v) is not None for v in held)
+    return tuple(item) if single and isinstance(item, Mapping) else (len(held),) if single else None
 
 
 def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | None) -> Rule:
@@ -117,7 +147,7 @@ def _of_entries(array: NDArray[Any], owner: StoredObject, name: str, n: int | No
             return rules.ROWS
     if name == "levels" and n is not None and 2 * len(texts) > n:
         return rules.VALUES
-    if names and array.size <= _MOST_NAMES and all(len(str(v)) <= forms.MAX_NAME for v in texts):
+    if names and array.size <= _MOST_NAMES and all(_is_name(v) for v in texts):
         return rules.NAMES
     same = len(set(array.ravel().tolist())) == 1 and forms.is_scalar(array.ravel()[0])
     return rules.SETTINGS if same or forms.short(array, owner) else rules.UNKNOWN

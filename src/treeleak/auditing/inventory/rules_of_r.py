@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from treeleak.auditing.inventory import forms
-from treeleak.auditing.inventory.conditions import Rule
-from treeleak.auditing.inventory.vectors_of_r import lines_of
+from treeleak.auditing.inventory.conditions import Context, Rule
+from treeleak.auditing.inventory.vectors_of_r import (
+    columns_of,
+    is_about,
+    lines_of,
+    texts_of,
+    vector_of,
+)
 from treeleak.release.stored import StoredObject
 
 TABLE_NAMES = "model data x X trainingData training template train train_data newdata mf orig.data"
@@ -28,15 +35,47 @@ NAME_NAMES = (
     "obsLevels lev term.labels class package"
 )
 _MOST = 10_000
+_LINES = 20
+"""Fewer lines sum up a model, more must be of trees or columns."""
+_MANY = "More than a model has of them, unless they are of trees or columns: rows may stand there."
 _FORESTS = "ranger ranger.forest randomForest* rfsrc* grf* *forest* *Forest* extraTrees"
 _TREES = "rpart* gbm* party constparty *Tree* cforest* partynode"
 
 
-def _summary(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Say whether a value is as small as what sums up a model."""
+def _is_frame(value: Any) -> bool:
+    return isinstance(value, StoredObject) and value.type == "R.data.frame"
+
+
+def _limited(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Say whether a value is as small as what sums up a model at most."""
+    return _size(value) <= _MOST
+
+
+def _size(value: Any) -> float:
     held = forms.pieces(value.state if isinstance(value, StoredObject) else value)
-    size = len(held.scalars) + sum(np.size(a) for a in held.others if isinstance(a, np.ndarray))
-    return size <= _MOST and not any(isinstance(a, bytes) for a in held.others)
+    if any(isinstance(a, bytes) for a in held.others):
+        return inf
+    return len(held.scalars) + sum(np.size(a) for a in held.others if isinstance(a, np.ndarray))
+
+
+def _summary(value: Any, owner: StoredObject) -> bool:
+    """Say whether there are few values, or one line for each tree or for each name of a column."""
+    size, lines = _size(value), lines_of(value)
+    if size <= forms.SHORT or (lines < _LINES and size <= _LINES**2):
+        return True
+    table = columns_of(value)
+    if size <= _MOST and table is not None and table.kind != "frame" and texts_of(table.rows):
+        return True
+    trees = [vector_of(owner.get(k)) for k in ("ntree", "n.trees", "num.trees")]
+    listed = [n for a in trees if isinstance(a, np.ndarray) for n in a.ravel().tolist()]
+    return size <= _MOST and lines in listed
+
+
+def _about(value: Any, context: Context) -> bool:
+    """Say whether lines that have names, if there are many, have those of columns."""
+    table = columns_of(value) if lines_of(value) >= _LINES else None
+    named = table is not None and table.kind != "frame" and bool(texts_of(table.rows))
+    return not named or table is None or is_about(table, context.columns)
 
 
 # fmt: off
@@ -67,9 +106,10 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("inbag.counts inbag", "leaks", "row numbers that each tree drew", "It names the rows "
         "behind every count.", owner=_FORESTS, change="seeds"),
     Rule("index indexOut indexFinal Resample* Fold*", "leaks", "row numbers of resamples",
-        "It names the training rows that each trial fit saw.", change="per_row"),
+        "It names the training rows that each trial fit saw.", change="per_row",
+        form=lambda v, _: not _is_frame(v) and np.ndim(vector_of(v)) < 2),
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
-        "Averages over rows, for columns, trees or settings.", form=_summary),
+        "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
         form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
@@ -82,13 +122,14 @@ OF_CLASSES: tuple[Rule, ...] = (
         when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
     Rule("frame", "leaks", "class counts, class shares or mean target in each node",
         "These are the numbers of rows, of each class, in each node.", owner="rpart*",
-        change="counts"),
+        change="counts", form=lambda v, _: not _is_frame(v) or {"var", "n"} <= {*v.state}),
     Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
         "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
         change="leaves", form=lambda v, _: not isinstance(v, StoredObject)),
     Rule("ensemble node nodes tree prediction_weights weights", "leaks", "the rows of each node",
         "Nodes keep weights of training rows, counts, or predictions that are computed from them.",
-        owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts"),
+        owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts",
+        form=lambda v, _: not _is_frame(v)),
     Rule("split.values xbestsplit splits c.splits csplit", "leaks", "thresholds",
         "Each lies between two values of training rows, mostly half-way.",
         owner=f"{_FORESTS} {_TREES}", change="values"),
@@ -99,16 +140,24 @@ OF_CLASSES: tuple[Rule, ...] = (
         owner=f"{_FORESTS} {_TREES}",
         form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
     Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
-        "its prediction and its number of rows.", owner="gbm*", change="leaves"),
+        "its prediction and its number of rows.", owner="gbm*", change="leaves",
+        form=lambda v, _: not _is_frame(v)),
     Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared cptable results "
         "resample bestTune perfNames importance importanceSD localImportance variable.importance "
         "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "
         "df.null rank iter converged boundary metric maximize yLimits modelInfo", "harmless",
         "scores", "Averages over rows, for columns, trees or settings.",
-        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam*", form=_summary),
+        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam*", form=_summary, when=_about),
     Rule("coefficients cov.unscaled R qr qraux pivot assign", "not assessed", "fitted parameters",
         "They are computed from all rows together. treeleak does not attack them.",
-        owner="lm glm nls gam* qr mlm", form=_summary),
+        owner="lm glm nls gam* qr mlm", form=_summary, when=_about),
+    Rule("resampledCM resampleResults byResample", "not assessed", "many scores", _MANY,
+        unknown=True, form=_limited),
+    Rule("err.rate mse rsq cptable results resample importance importanceSD localImportance "
+        "variable.importance train.error valid.error oobag.improve times deviance aic "
+        "confusion confusion.matrix bestTune perfNames modelInfo yLimits coefficients cov.unscaled "
+        "R", "not assessed", "many scores", _MANY, unknown=True, form=_limited,
+        owner=f"{_FORESTS} {_TREES} train* lm glm nls gam* qr mlm"),
 )
 WORDS = (
     "lm glm workspace function environment values enclosing formals body train finalModel control "

@@ -18,6 +18,9 @@ _FEW = 2
 _CURVE = 3
 """Columns of a curve: where, how high, and of which kind."""
 _OF_COEFFICIENTS = ("Estimate", "Std. Error")
+_OF_SUMMARY = {*_OF_COEFFICIENTS, "z value", "t value", "Pr(>|z|)", "Pr(>|t|)", "df"}
+_FEW_LINES = 20
+"""Of a summary: more lines must name columns."""
 _LEAST_STEM, _NEARLY_ALL, _INTERCEPT = 3, 0.8, "(Intercept)"
 _MOST_COMPARED = 10_000
 _BESIDE = ("row.names", "class", "names", "terms", "na.action", "levels", "dimnames")
@@ -81,6 +84,9 @@ def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
 def _matrix(array: Any, dimnames: Any) -> Columns | None:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] < _FEW:
         return None
+    if not array.size:
+        # Without lines there can be any number of columns.
+        return None
     held = list(dimnames.values()) if isinstance(dimnames, Mapping) else dimnames
     rows, columns = held if isinstance(held, list) and len(held) == 2 else (None, None)
     names = tuple(map(str, columns)) if isinstance(columns, np.ndarray) else ()
@@ -122,7 +128,8 @@ def texts_of(value: Any) -> set[str]:
 
 def is_about(table: Columns, columns: frozenset[str]) -> bool:
     """Say whether the lines of a table go by columns of another, or by levels of these."""
-    if _INTERCEPT in texts_of(table.rows) or {*_OF_COEFFICIENTS} <= {*table.names}:
+    of_summary = {*_OF_COEFFICIENTS} <= {*table.names} <= _OF_SUMMARY
+    if table.lines < _FEW_LINES and (_INTERCEPT in texts_of(table.rows) or of_summary):
         return True
     starts = tuple(name for name in columns if len(name) >= _LEAST_STEM)
     for names in (table.rows, *table.columns) if columns else ():
@@ -144,4 +151,7 @@ def is_grid(table: Columns) -> bool:
     """Say whether a table lists all combinations of a few values, once each, as settings are."""
     if table.lines > _MOST_COMPARED or len(table.columns) < _FEW:
         return False
-    return prod(len({str(v) for v in c.tolist()}) for c in table.columns) == table.lines
+    counts = [len({str(v) for v in c.tolist()}) for c in table.columns]
+    # A column of different values beside a constant is no combination.
+    varied = sum(1 < n < table.lines for n in counts)
+    return varied >= _FEW and prod(counts) == table.lines
