@@ -152,12 +152,11 @@ class RowConstraints:
         """
         geometry, n_classes = self.geometry, self.equation.shape[1]
         apart = n_classes == 1 or (self.whole < 0).all()
-        trees = geometry.release.trees
-        pairs = sum(len(np.unique(tree.feature[~tree.is_leaf])) for tree in trees)
-        if not (self.exchangeable and apart) or pairs > geometry.release.n_features:
+        if not (self.exchangeable and apart):
             return None
-        tested = self._tested
-        if (tested.sum(axis=0) > 1).any():
+        tests = self._attributes_of_trees()
+        tree_of = {int(a): t for t, tested in enumerate(tests) for a in tested}
+        if len(tree_of) < sum(map(len, tests)):
             return None
         count, box = self.target[self.equation].T, leaf_boxes(geometry)
         rng, out = np.random.default_rng(seed), []
@@ -173,7 +172,7 @@ class RowConstraints:
         if len({len(leaf) for leaf in leaf_of}) > 1:
             return None
         for a, (begin, end) in enumerate(pairwise(self.masks.start)):
-            leaf = leaf_of[int(tested[:, a].argmax())]
+            leaf = leaf_of[tree_of.get(a, 0)]
             inside, atoms = box[:, begin:end].nonzero()
             n = np.bincount(inside, minlength=len(box))
             if not n[leaf].all():
@@ -184,16 +183,14 @@ class RowConstraints:
         label = np.repeat(np.arange(n_classes), totals)
         return np.column_stack([*out, label]).astype(np.int32)
 
-    @property
-    def _tested(self) -> BoolArray:
-        """Which attributes trees test, shape (n_trees, n_attributes)."""
-        release, parts = self.geometry.release, self.geometry.parts
-        out = np.zeros((len(release.trees), len(parts)), dtype=bool)
-        for a, part in enumerate(parts):
-            columns = [release.feature_names.index(c) for c in part.attribute.columns]
-            for t, tree in enumerate(release.trees):
-                out[t, a] = np.isin(tree.feature, columns).any()
-        return out
+    def _attributes_of_trees(self) -> list[IntArray]:
+        """List the attributes that each tree tests."""
+        release = self.geometry.release
+        attribute = np.full(release.n_features, -1)
+        for a, part in enumerate(self.geometry.parts):
+            attribute[[release.feature_names.index(c) for c in part.attribute.columns]] = a
+        tested = (np.unique(attribute[tree.feature[~tree.is_leaf]]) for tree in release.trees)
+        return [found[found >= 0] for found in tested]
 
     @property
     def n_rows(self) -> int:
