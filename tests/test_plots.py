@@ -1,5 +1,6 @@
 """Pictures: what they show is what the audit says, and no more than the edition holds."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from helpers.tables import compas_sample
 from treeleak.core.clock import Incumbent
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.report import plots
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
@@ -153,3 +154,9 @@ def test_what_cannot_be_drawn_is_said(audited):
     silent = replace(audited, counts=None, not_assessed=(("counts", "they carry noise"),))
     with pytest.raises(NotCovered, match="noise"):
         plots.plot_leaf_sizes(silent)
+
+
+def test_without_matplotlib_the_error_names_what_to_install(audited, plt, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(BadInput, match=r"pip install 'treeleak\[plots\]'"):
+        plots.plot_recovered(audited)

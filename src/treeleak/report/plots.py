@@ -12,7 +12,7 @@ import numpy as np
 
 from treeleak.auditing.assessors.counts import rows_in_nodes
 from treeleak.core.arrays import FloatArray
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.text import percent, shortened
 from treeleak.report import facts
 
@@ -243,8 +243,11 @@ def _axes(ax: Axes | None, height: float) -> Axes:
     if ax is not None:
         return ax
     # Loaded only here: whoever draws nothing need not wait for it.
-    import matplotlib.pyplot as plt
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    try:
+        import matplotlib.pyplot as plt
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError:
+        raise BadInput("pictures need matplotlib: pip install 'treeleak[plots]'") from None
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
     return plt.subplots(figsize=(7.0, height), layout=layout, label=_OURS)[1]
