@@ -14,7 +14,14 @@ import treeleak
 from experiments.benchmarks.bound import listed, tiny
 from helpers.examples import seeds
 from treeleak.bound import bound_of, smallest_excess
-from treeleak.bound.description import compressed_bits, description_length, model_bits
+from treeleak.bound.description import (
+    Labelled,
+    _counts_given,
+    _tests_given,
+    compressed_bits,
+    description_length,
+    model_bits,
+)
 from treeleak.bound.theorem import _given, _most_hit, _tree
 from treeleak.core.errors import NotCovered
 from treeleak.release import Release, to_release
@@ -85,7 +92,44 @@ def test_the_model_code_is_a_prefix_code():
             [("a", 0.5), ("a", 1.5), ("a", 1.0), ("b", 0.5)], range(n + 1)
         ):
             total += 2.0 ** -bits(stump("ab".index(column), cut, left, n - left))
-    assert 1e-6 < total <= 1
+    assert 1e-8 < total <= 1
+
+
+def test_parts_of_the_code_given_control_rows_are_prefix_codes():
+    """Kraft's sums over all tests of a node, and over all counts by class behind one, are tight."""
+    rows = np.array([[0, 0], [1, 0], [1, 1], [2, 1], [2, 0]], dtype=float)
+    control = Labelled(rows, np.array([0, 0, 1, 1, 0]))
+    ends, n = {"a": (0.0, 2.0), "b": (0.0, 1.0)}, 6
+    cuts = [(0, c / 2) for c in range(5)] + [(1, c / 2) for c in range(3)]
+    tests = sum(
+        2.0 ** -_tests_given(stump(column, cut, 1, 1), control, ends, ("a", "b"))
+        for column, cut in cuts
+    )
+    assert 0.2 < tests <= 1
+    total = 0.0
+    for first in range(n + 1):
+        root = np.array([[first, n - first]], dtype=float)
+        for one, two in itertools.product(range(first + 1), range(n - first + 1)):
+            left = np.array([[one, two]], dtype=float)
+            counts = np.vstack([root, left, root - left])
+            total += 2.0 ** -_counts_given(stump(0, 0.5, 0, n), counts, n, control)
+    assert total == pytest.approx(1)
+
+
+def test_control_rows_with_labels_shorten_the_code_of_a_tree():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 50, (4000, 5)).astype(float), columns=list("abcde"))
+    y = ((X["a"] + X["b"] + rng.normal(0, 20, 4000)) > 50).astype(int).to_numpy()
+    tree = to_release(DecisionTreeClassifier(max_depth=4, random_state=0).fit(X[:2000], y[:2000]))
+    without, labelled = (
+        bound_of(tree, control=X[2000:], labels=labels) for labels in (None, y[2000:])
+    )
+    assert labelled.bits < 0.85 * without.bits
+    assert labelled.code == "model code given control rows"
+    assert labelled.at_most < without.at_most
+    # Rows of classes that the model does not know are left out.
+    some = np.where(np.arange(2000) < 1000, y[2000:], -1)
+    assert without.bits > bound_of(tree, control=X[2000:], labels=some).bits > labelled.bits
 
 
 def test_more_tests_and_numbers_take_more_bits():

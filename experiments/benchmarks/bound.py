@@ -106,11 +106,11 @@ def adult(n: int = 10_000) -> bool:
     """Bound attacks on a tree of depth 4."""
     from sklearn.tree import DecisionTreeClassifier
 
-    X, y, others = raw_adult(n)
+    X, y, others, labels = raw_adult(n)
     met = True
     for depth in (2, 4, 6, None):
         model = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y)
-        found = bound_of(to_release(model), n_rows=n, control=others)
+        found = bound_of(to_release(model), n_rows=n, control=others, labels=labels)
         if found.rows is None:
             CONSOLE.print(f"depth {depth}: {found.ratio:.2g} times the bits of the table")
             continue

@@ -1,7 +1,8 @@
 """How many bits a release holds of what depends on the training rows.
 
-Two prefix codes: a model code, defined by a probability for each release, and the arrays compressed
-as they are. Public, and so in neither: columns and their domains, classes, library and settings.
+Prefix codes: a model code, defined by a probability for each release; the same given control rows
+with labels, which say what tests and counts to expect; and the arrays compressed as they are.
+Public, and so in none: columns and their domains, classes, library, settings, and control rows.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import lzma
 import math
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.statistics import NodeStatistic
 from treeleak.release.tree import Tree
@@ -24,27 +27,60 @@ Ends = Mapping[str, tuple[float, float]]
 _LN2 = math.log(2)
 _REAL = 64
 """Bits of a number as files write it; half of them where all fit single precision."""
+_MOST_NODES = 1_000
+"""Nodes up to which tests are looked for among those of control rows: some seconds. Such trees of
+more nodes hold more than any bound allows."""
+_SELDOM = 1 / 16
+"""Probability that a test parts no control rows."""
 
 
-def description_length(release: Release, ends: Ends, n_rows: int) -> tuple[float, str]:
-    """Give the bits of the shorter code, one more to say which, and its name.
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Control rows with labels.
+
+    Attributes
+    ----------
+    rows : array, shape (n, n_features)
+    labels : int array, shape (n,)
+        Numbers of their classes.
+    """
+
+    rows: FloatArray
+    labels: IntArray
+
+
+def description_length(
+    release: Release, ends: Ends, n_rows: int, control: Labelled | None = None
+) -> tuple[float, str]:
+    """Give the bits of the shortest code, those that say which, and its name.
 
     The number of training rows is public.
     """
     codes = {
         "model code": model_bits(release, ends, n_rows), "compressed": compressed_bits(release),
     }  # fmt: skip
+    if control is not None and _expects(release):
+        codes["model code given control rows"] = model_bits(release, ends, n_rows, control)
     name = min(codes, key=lambda k: codes[k])
-    return codes[name] + 1.0, name
+    return codes[name] + math.log2(len(codes)), name
 
 
-def model_bits(release: Release, ends: Ends, n_rows: int) -> float:
+def _expects(release: Release) -> bool:
+    """Whether control rows say what trees test, and what they count."""
+    return (
+        sum(t.n_nodes for t in release.trees) <= _MOST_NODES
+        and not any(release.category_sets)
+        and all(t.counts is not None and _adds_up(t, t.counts) for t in release.trees)
+    )
+
+
+def model_bits(release: Release, ends: Ends, n_rows: int, control: Labelled | None = None) -> float:
     """Length of a release under the model code: minus the logarithm of its probability.
 
     In this order, each given all before it:
 
-    - The number of trees; of each tree, node by node from the root on, whether it is a leaf, by
-      Laplace's rule of succession.
+    - The number of trees; of each tree its depth and, of each node above that depth, from the root
+      on, whether it is a leaf, by Laplace's rule of succession.
     - In which order the nodes stand, where it is neither depth first nor breadth first.
     - The column of each test, by the same rule.
     - Of each column, the set of its thresholds: of the multiples of one half in its domain, if all
@@ -53,21 +89,17 @@ def model_bits(release: Release, ends: Ends, n_rows: int) -> float:
     - Of each statistic whether it is given; counts of the root as parts of all rows, and others as
       parts of those of the parent, all parts equally likely; other numbers as they are.
     - The borders and the ends of columns that the file holds beside the trees.
+
+    With control rows, each test is named by its place among those that part the control rows of its
+    node, the best first, and counts by class are coded as control rows let expect them.
     """
     trees = release.trees
-    bits = _whole(len(trees)) + sum(
-        _shares([len(t.leaves), t.n_nodes - len(t.leaves)]) for t in trees
-    )
-    bits += sum(map(_order, trees))
+    bits = _whole(len(trees)) + sum(_shape(t) + _order(t) for t in trees)
     inner = [~t.is_leaf for t in trees]
-    tested = np.concatenate([t.feature[i] for t, i in zip(trees, inner, strict=True)])
-    bits += _shares(np.bincount(tested, minlength=release.n_features).tolist())
-    cut = np.concatenate([t.threshold[i] for t, i in zip(trees, inner, strict=True)])
-    for c, name in enumerate(release.feature_names):
-        here = cut[(tested == c) & ~np.isnan(cut)]
-        distinct = np.unique(here)
-        bits += _whole(len(distinct)) + 1 + _set_of(distinct, ends.get(name))
-        bits += len(here) * math.log2(max(len(distinct), 1))
+    if control is None:
+        bits += _tests(release, inner, ends)
+    else:
+        bits += sum(_tests_given(t, control, ends, release.feature_names) for t in trees)
     for name in ("missing_left", "strict"):
         flags = [getattr(t, name)[i] for t, i in zip(trees, inner, strict=True)
                  if getattr(t, name) is not None]  # fmt: skip
@@ -77,9 +109,64 @@ def model_bits(release: Release, ends: Ends, n_rows: int) -> float:
         bits += _whole(len(named)) + 31 * len(named)
         tests = [t.categories for t in trees if t.categories is not None] if sets else []
         bits += sum(len(named) * len(test.by_node) for test in tests)
-    bits += sum(_of_statistics(tree, n_rows) for tree in trees)
+    bits += sum(_of_statistics(tree, n_rows, control) for tree in trees)
     held = [*release.borders.values(), *release.ranges.values()]
     return bits + sum(_whole(len(numbers)) + _REAL * len(numbers) for numbers in held)
+
+
+def _shape(tree: Tree) -> float:
+    above = tree.depth < tree.depth.max()
+    leaves = int(tree.is_leaf[above].sum())
+    return _whole(int(tree.depth.max())) + _shares([leaves, int(above.sum()) - leaves])
+
+
+def _tests(release: Release, inner: list[BoolArray], ends: Ends) -> float:
+    """Bits of columns and thresholds, nothing being known of the rows."""
+    trees = release.trees
+    tested = np.concatenate([t.feature[i] for t, i in zip(trees, inner, strict=True)])
+    bits = _shares(np.bincount(tested, minlength=release.n_features).tolist())
+    cut = np.concatenate([t.threshold[i] for t, i in zip(trees, inner, strict=True)])
+    for c, name in enumerate(release.feature_names):
+        here = cut[(tested == c) & ~np.isnan(cut)]
+        distinct = np.unique(here)
+        bits += _whole(len(distinct)) + 1 + _set_of(distinct, ends.get(name))
+        bits += len(here) * math.log2(max(len(distinct), 1))
+    return bits
+
+
+def _tests_given(tree: Tree, control: Labelled, ends: Ends, names: tuple[str, ...]) -> float:
+    """Bits of columns and thresholds: their places among tests of the control rows of each node."""
+    bits, of_class = 0.0, np.eye(int(control.labels.max(initial=0)) + 1)[control.labels]
+    at = {0: np.arange(len(control.rows))}
+    for v in np.flatnonzero(~tree.is_leaf):
+        here, c, cut = at.pop(int(v)), int(tree.feature[v]), float(tree.threshold[v])
+        gains, values = zip(
+            *(_gains(control.rows[here, j], of_class[here]) for j in range(len(names))), strict=True
+        )
+        gap = int(np.searchsorted(values[c], cut, side="right")) - 1
+        if not 0 <= gap < len(gains[c]):
+            bits += math.log2(len(names) / _SELDOM) + _set_of(np.array([cut]), ends.get(names[c]))
+            bits += 1.0
+        else:
+            best = np.array([g.max(initial=-1.0) for g in gains])
+            bits -= math.log2(1 - _SELDOM)
+            bits += _whole(int((best > best[c]).sum() + (best[:c] == best[c]).sum()))
+            own = gains[c]
+            bits += _whole(int((own > own[gap]).sum() + (own[:gap] == own[gap]).sum()))
+            low, high = values[c][gap : gap + 2]
+            bits += 1.0 if cut == (low + high) / 2 else 2.0 + _set_of(np.array([cut]), (low, high))
+        left = tree.goes_left(np.full(len(here), v), control.rows[here, c])
+        at[int(tree.left[v])], at[int(tree.right[v])] = here[left], here[~left]
+    return bits
+
+
+def _gains(x: FloatArray, of_class: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How much of Gini's impurity each test of a column takes away, and the column's values."""
+    values, number = np.unique(x, return_inverse=True)
+    table = np.column_stack([np.bincount(number, w, len(values)) for w in of_class.T])
+    left = np.cumsum(table, axis=0)[:-1]
+    right = table.sum(axis=0) - left
+    return sum((side**2).sum(axis=1) / side.sum(axis=1) for side in (left, right)), values
 
 
 def compressed_bits(release: Release) -> float:
@@ -155,8 +242,9 @@ def _order(tree: Tree) -> float:
 
 
 def _flags(flags: BoolArray) -> float:
+    """Bits of flags, of which mostly all are alike."""
     ones = int(flags.sum())
-    return _shares([ones, len(flags) - ones])
+    return 2.0 if ones in (0, len(flags)) else 1.0 + _shares([ones, len(flags) - ones])
 
 
 def _set_of(cuts: FloatArray, ends: tuple[float, float] | None) -> float:
@@ -173,13 +261,16 @@ def _set_of(cuts: FloatArray, ends: tuple[float, float] | None) -> float:
     return 1.0 + width * len(cuts) - float(gammaln(len(cuts) + 1)) / _LN2
 
 
-def _of_statistics(tree: Tree, n_rows: int) -> float:
+def _of_statistics(tree: Tree, n_rows: int, control: Labelled | None) -> float:
     bits, by_class = 0.0, None
     for entry in sorted(tree.statistics, key=lambda e: not e.per_class):
         bits += 1.0 + _flags(entry.held)
         additive = entry.present is None and _adds_up(tree, entry.values)
         if by_class is not None and np.array_equal(by_class, entry.values):
             bits += 1.0  # The sum over the classes, which are known.
+        elif additive and entry.per_class and control is not None:
+            bits += 3.0 + _counts_given(tree, entry.values, n_rows, control)
+            by_class = entry.values.sum(axis=1)
         elif additive:
             parts = entry.values.reshape(tree.n_nodes, -1)
             parent = parts[~tree.is_leaf]
@@ -192,6 +283,34 @@ def _of_statistics(tree: Tree, n_rows: int) -> float:
         else:
             bits += 2.0 + _numbers(entry)
     return bits
+
+
+def _counts_given(tree: Tree, counts: FloatArray, n_rows: int, control: Labelled) -> float:
+    """Bits of counts by class: of each class, those on the left are beta-binomial.
+
+    The law of a left child's share has half a row more than the control rows on each side.
+    """
+    k, leaf = counts.shape[1], tree.apply(control.rows)
+    seen = np.zeros((tree.n_nodes, k))
+    np.add.at(seen, (leaf, control.labels), 1.0)
+    inner = np.flatnonzero(~tree.is_leaf)
+    for v in inner[::-1]:
+        seen[v] = seen[tree.left[v]] + seen[tree.right[v]]
+    left, right = tree.left[inner], tree.right[inner]
+    bits = float(_beta_binomial(counts[left], counts[inner], seen[left], seen[right]).sum())
+    root, prior = counts[0], seen[0]
+    if root.sum() != n_rows:
+        return bits + sum(map(_whole, root))
+    for j in range(k - 1):
+        rest, of_others = root[j:].sum(), prior[j + 1 :].sum() + (k - 2 - j) / 2
+        bits += float(_beta_binomial(root[j], rest, prior[j], of_others))
+    return bits
+
+
+def _beta_binomial(x: Any, n: Any, a: Any, b: Any) -> Any:
+    """Bits of a beta-binomial number, by Jeffreys' prior and what was seen on each side."""
+    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return (betaln(a + 0.5, b + 0.5) - betaln(x + a + 0.5, n - x + b + 0.5) - choose) / _LN2
 
 
 def _adds_up(tree: Tree, values: FloatArray) -> bool:

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.special import gammaln
 
-from treeleak.bound.description import description_length
+from treeleak.bound.description import Labelled, description_length
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
@@ -26,7 +26,7 @@ ENDLESS = static_message(
     "column has ends",
     "bound_endless",
 )
-_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+_SHARES = (0.0, *np.geomspace(0.001, 0.5, 40))
 """Shares of people in common cells that are tried."""
 _DRAWN = 20_000
 _MOST_BINS = 32
@@ -41,8 +41,8 @@ class Bound:
     ----------
     bits : float
         Length of what depends on the rows.
-    code : {"model code", "compressed"}
-        The shorter one.
+    code : {"model code", "model code given control rows", "compressed"}
+        The shortest one.
     n_rows : int
     rows : int or None
         With probability 1 - delta, any attack gets fewer than ``rows`` rare rows right; None if
@@ -84,7 +84,8 @@ def smallest_excess(bits: float, n_rows: int, log2_hit: float, delta: float = DE
     """Give the fewest rows that no attack gets right but with probability ``delta``.
 
     The smallest r for which r hits or more, in N trials of probability s, have probability
-    ``delta`` 2^-bits at most: by the union bound C(N, r) s^r, or by Chernoff's.
+    ``delta`` 2^-bits at most. That of r hits, over 1 - ρ, bounds it: each further hit has at most ρ
+    times the probability of the one before.
 
     Parameters
     ----------
@@ -102,13 +103,16 @@ def smallest_excess(bits: float, n_rows: int, log2_hit: float, delta: float = DE
         None if there is no such number up to N.
     """
     r = np.arange(1, n_rows + 1)
-    log_s, share = min(log2_hit * math.log(2), 0.0), r / n_rows
-    union = gammaln(n_rows + 1) - gammaln(r + 1) - gammaln(n_rows - r + 1) + r * log_s
-    miss = math.log1p(-math.exp(log_s)) if log_s < 0 else -math.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(r < n_rows, (n_rows - r) * (miss - np.log1p(-share)), 0.0)
-        chernoff = np.where(np.log(share) > log_s, r * (log_s - np.log(share)) + rest, 0.0)
-    enough = np.minimum(union, chernoff) <= math.log(delta) - bits * math.log(2)
+    log_s = log2_hit * math.log(2)
+    if log_s >= 0:
+        return None
+    miss = math.log1p(-math.exp(log_s))
+    exactly = gammaln(n_rows + 1) - gammaln(r + 1) - gammaln(n_rows - r + 1)
+    exactly += r * log_s + (n_rows - r) * miss
+    ratio = (n_rows - r) / (r + 1) * math.exp(log_s - miss)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tail = np.where(ratio < 1, exactly - np.log1p(-ratio), 0.0)
+    enough = tail <= math.log(delta) - bits * math.log(2)
     return int(r[enough.argmax()]) if enough.any() else None
 
 
@@ -134,6 +138,7 @@ def bound_of(
     control: pd.DataFrame | None = None,
     seed: int = 0,
     delta: float = DELTA,
+    labels: IntArray | None = None,
 ) -> Bound:
     """Bound the rows that any attack on a release gets right.
 
@@ -151,6 +156,9 @@ def bound_of(
         Rows of the population in the model's columns, for the prior.
     seed : int
     delta : float
+    labels : int array, optional
+        Numbers of the control rows' classes, by which a shorter code expects tests and counts; rows
+        with a negative number are not used for it.
 
     Raises
     ------
@@ -169,7 +177,12 @@ def bound_of(
         log2_p = _by_schema(schema)
     else:
         raise NotCovered(ENDLESS)
-    bits, code = description_length(release, ends, n)
+    labelled = None
+    if control is not None and labels is not None:
+        rows = control[columns].to_numpy(dtype=float)
+        usable = (labels >= 0) & ~np.isnan(rows).any(axis=1)
+        labelled = Labelled(rows[usable], labels[usable])
+    bits, code = description_length(release, ends, n, labelled)
     best: tuple[float, int | None, float, float] = (math.inf, None, float(log2_p.max()), 0.0)
     for share in _SHARES:
         # More than this share of people is common only where they are as likely as the last.

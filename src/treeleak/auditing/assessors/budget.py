@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from treeleak.auditing.record import Serialisable
 from treeleak.bound import bound_of
 from treeleak.core.errors import NotCovered
@@ -27,7 +29,7 @@ class Ceiling(Serialisable):
     ----------
     bits : int
         Description length of what depends on the rows.
-    code : {"model code", "compressed"}
+    code : {"model code", "model code given control rows", "compressed"}
     n_rows : int
     rows : int or None
         At most so many rare rows, but with probability ``delta``; None: no such number.
@@ -58,8 +60,11 @@ def assess_ceiling(case: Case) -> Case:
     if request.schema is None and case.others is None:
         return case
     n_rows = len(case.found.truth.X) if case.found.truth is not None else request.stated_rows
+    release, labels = case.release, None
+    if case.others is not None and request.control_y is not None and release.classes:
+        labels = release.class_numbers(np.ravel(np.asarray(request.control_y, dtype=object)))
     try:
-        found = bound_of(case.release, request.schema, n_rows, case.others, request.seed)
+        found = bound_of(release, request.schema, n_rows, case.others, request.seed, labels=labels)
     except NotCovered:
         return case
     if not (math.isfinite(found.ratio) and math.isfinite(found.log2_q)):
