@@ -47,8 +47,9 @@ _AT_ONCE = 2_000
 more, smaller ones come first, and say what to expect where the time ends."""
 _SIZES = 5
 """Sizes that are tried, each twice the one before; the greatest is half of the rows."""
-_PAIRS, _PAIRS_OF_SMALL = 4, 2
-"""Pairs of models of the greatest size, and of each smaller one."""
+_PAIRS, _PAIRS_OF_SMALL = 6, 2
+"""Pairs of models of the greatest size, and of each smaller one. Mean AUC of ten kinds of models on
+fair, anes96 and breast cancer, 280 rows: .758 with 4 pairs, .770 with 8, .774 with 16."""
 _MOST_SCORED = 10_000
 """Training rows, and control rows, whose predictions are compared; of more, a random part."""
 LEAST_OTHERS = 20
