@@ -354,3 +354,7 @@ def test_citation_names_this_version_and_the_four_papers():
     for paper in ("978-3-642-31540-4_21", "2308.15099", "2402.19232", "2502.05307"):
         assert paper in text
         assert paper in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
