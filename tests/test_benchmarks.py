@@ -15,7 +15,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks import hardened, hidden, raw
+from experiments.benchmarks import hidden, raw
 from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes, present
 from experiments.benchmarks.published import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
@@ -294,11 +294,3 @@ def test_tables_that_are_not_there_are_skipped_with_a_reason(instead, capsys):
     lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
     assert present(lines, lambda line: raw.table(line.dataset)) == lines[1:]
     assert "adult 40, none skipped: no such file" in capsys.readouterr().out
-
-
-def test_a_single_bit_of_a_prediction_shows():
-    rows = np.linspace(0, 1, 7)[:, None]
-    after = rows[:, 0].copy()
-    after[3] = np.nextafter(after[3], 2)
-    assert hardened.differing(lambda X: [X, X[:, 0]], lambda X: [X, X[:, 0]], rows) == 0
-    assert hardened.differing(lambda X: [X, X[:, 0]], lambda X: [X, after], rows) == 1

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import treeleak
+from experiments.benchmarks import real_models
 from helpers.cli import run
 from helpers.examples import seeds, spread
 from treeleak.auditing.inventory import owners
@@ -308,68 +309,75 @@ def test_findings_count_the_values_that_stand_in_a_file(tmp_path):
 # --------------------------------------------------------------- predictions, by the libraries
 
 
-def xgboost_model(xgboost, seed):
-    """A model of random options, and the rows it was trained on."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(300, 5)).round(int(rng.integers(0, 3)))
-    X[:, 4] = rng.integers(0, 6, 300)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    X[:, 4] = np.where(rng.random(300) < 0.1, np.nan, rng.integers(0, 6, 300))
-    objective = ("binary:logistic", "reg:squarederror", "multi:softprob", "count:poisson",
-                 "reg:gamma", "rank:pairwise")[seed % 6]  # fmt: skip
-    y = {"binary:logistic": rng.integers(0, 2, 300), "multi:softprob": rng.integers(0, 3, 300),
-         "count:poisson": rng.integers(0, 5, 300), "rank:pairwise": rng.integers(0, 3, 300),
-         }.get(objective, rng.random(300) + 0.5)  # fmt: skip
-    hist = bool(rng.random() < 0.7)
-    params = {
-        "objective": objective, "tree_method": "hist" if hist else "exact", "nthread": 1,
-        "max_depth": int(rng.integers(2, 7)), "gamma": float(rng.choice([0, 1])),
-        "subsample": float(rng.choice([1, 0.5])), "lambda": float(rng.choice([0, 1])),
-        "num_parallel_tree": int(rng.choice([1, 2])),
-        "booster": str(rng.choice(["gbtree", "dart"])),
-        "min_child_weight": float(rng.choice([0, 1])), "alpha": float(rng.choice([0, 0.5])),
-    }  # fmt: skip
-    if objective.startswith("multi"):
-        params["num_class"] = 3
-    if objective == "binary:logistic":
-        params["scale_pos_weight"] = 3.25
-    if params["booster"] == "dart":
-        params["rate_drop"] = 0.4
-    types = ["float"] * 4 + ["c" if hist else "float"]
-
-    def data(rows, **more):
-        return xgboost.DMatrix(rows, feature_types=types, enable_categorical=True, **more)
-
-    trained = data(X, label=y)
-    if objective.startswith("rank"):
-        trained.set_group([300])
-    booster = xgboost.train(
-        params, trained, 8, evals=[(trained, "train")], early_stopping_rounds=4, verbose_eval=False
-    )
-    rows = tried(rng, X)
-    rows[:, 4] = np.where(np.isnan(rows[:, 4]), np.nan, rng.integers(0, 6, N_ROWS))
-    return booster, data(rows)
+NATIVE = {"xgboost": ("json", "ubj"), "lightgbm": ("txt",), "catboost": ("json", "cbm")}
+SEEDS = {"xgboost": "seed", "lightgbm": "seed", "catboost": "random_seed"}
+SEED = 918273645
+UNREAD = ("vector_leaves", "zero_missing", "linear_trees")  # what releases do not cover
+TRAINED = [
+    (library, end, *setting)
+    for library, ends in NATIVE.items()
+    for setting in real_models.SETTINGS[library]
+    for end in ends
+    if setting[0] != "linear" and "_wrapper" not in setting[2] and "_save" not in setting[2]
+]
 
 
-@seeds(60, fast=3)
-def test_xgboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
-    xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: treeleak[xgboost]")
-    for seed in seeds:
-        booster, data = xgboost_model(xgboost, seed)
-        for end in ("json", "ubj"):
-            booster.save_model(tmp_path / f"a.{end}")
-            out = hardened(tmp_path / f"a.{end}", tmp_path / f"b.{end}")
-            alone = {"nthread": 1}
-            old, new = (xgboost.Booster(alone, model_file=str(p)) for p in (tmp_path / f"a.{end}",
-                                                                           out))  # fmt: skip
-            for how in ({"output_margin": True}, {}, {"pred_leaf": True},
-                        {"iteration_range": (0, 3)}):  # fmt: skip
-                same_bits(old.predict(data, **how), new.predict(data, **how))
-            assert old.best_iteration == new.best_iteration
-            # What the library writes of it again is no more than what was left.
-            new.save_model(tmp_path / f"c.{end}")
-            sums = [t.statistics.get(HESSIAN) for t in to_release(tmp_path / f"c.{end}").trees]
-            assert sums == [None] * len(sums)
+def of_xgboost(path, X):
+    """What XGBoost itself says of rows by a file, in all ways."""
+    import xgboost
+
+    model = xgboost.Booster({"nthread": 1}, model_file=str(path))
+    rows = xgboost.DMatrix(X, enable_categorical=True)
+    ways = ({"output_margin": True}, {}, {"pred_leaf": True}, {"iteration_range": (0, 1)})
+    return [model.predict(rows, **how) for how in ways], model
+
+
+def of_lightgbm(path, X):
+    import lightgbm
+
+    model = lightgbm.Booster(model_file=path)
+    ways = ({"raw_score": True}, {}, {"pred_leaf": True}, {"num_iteration": 1})
+    return [model.predict(X, **how) for how in ways], model
+
+
+def of_catboost(path, X):
+    import catboost
+
+    model = catboost.CatBoost().load_model(str(path), format=path.suffix[1:])
+    kinds = ["RawFormulaVal", "Exponent"]
+    kinds += ["Probability", "Class"] if model.classes_ is not None and len(model.classes_) else []
+    return [model.predict(X, kind) for kind in kinds], model
+
+
+SAID = {"xgboost": of_xgboost, "lightgbm": of_lightgbm, "catboost": of_catboost}
+
+
+@pytest.mark.parametrize(("library", "end", "name", "table", "params"), spread(TRAINED, fast=12))
+def test_the_library_predicts_the_same_to_the_last_bit(library, end, name, table, params, tmp_path):
+    pytest.importorskip(library, reason=f"needs treeleak[{library}]")
+    data = real_models.table(table)
+    own = {**params, "_save": end, SEEDS[library]: SEED}
+    path = real_models.MAKERS[library](own, data, tmp_path / name)
+    out = hardened(path, tmp_path / f"out.{end}")
+    if library != "xgboost":
+        assert str(SEED).encode() in path.read_bytes()
+    assert str(SEED).encode() not in out.read_bytes()
+    X = data["X"]
+    if not hasattr(X, "columns"):
+        X = tried(np.random.default_rng(0), X)
+    (before, old), (after, new) = (SAID[library](at, X) for at in (path, out))
+    for one, other in zip(before, after, strict=True):
+        same_bits(one, other)
+    # What the library writes of it again is no more than what was left.
+    again = tmp_path / f"again.{end}"
+    new.save_model(str(again), **{"format": end} if library == "catboost" else {})
+    if library == "xgboost":
+        assert old.attributes().get("best_iteration") == new.attributes().get("best_iteration")
+    if library == "catboost":
+        assert b"metrics_history" not in again.read_bytes()
+    for tree in () if name in UNREAD else to_release(again).trees:
+        told = [e for e in tree.statistics if e.quantity in (ROWS, HESSIAN, GAIN)]
+        assert not any(entry.values.any() for entry in told)
 
 
 def test_what_was_pruned_leaves_no_threshold_behind(tmp_path):
@@ -411,51 +419,6 @@ def test_the_estimators_of_xgboost_load_what_is_left(tmp_path):
     assert "best_score" not in (tmp_path / "b.json").read_text()
 
 
-def lightgbm_model(lightgbm, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(400, 4)).round(int(rng.integers(0, 3)))
-    X[rng.random(X.shape) < 0.1] = np.nan
-    X[:, 3] = rng.integers(0, 9, 400)
-    objective = ("binary", "regression", "multiclass", "poisson", "l1", "quantile")[seed % 6]
-    y = rng.integers(0, 3 if objective == "multiclass" else 2, 400)
-    y = y if objective in ("binary", "multiclass", "poisson") else rng.normal(size=400)
-    params = {
-        "objective": objective, "verbose": -1, "num_threads": 1, "num_leaves": 15,
-        "boosting": str(rng.choice(["gbdt", "dart", "goss"])), "seed": 77123, "min_data_in_leaf": 4,
-        "linear_tree": False, "zero_as_missing": bool(rng.random() < 0.3), "learning_rate": 0.2,
-        "saved_feature_importance_type": int(rng.integers(0, 2)),
-    }  # fmt: skip
-    if objective == "multiclass":
-        params["num_class"] = 3
-    if rng.random() < 0.2:
-        params |= {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}
-    linear = objective == "regression" and params["boosting"] == "gbdt"
-    if linear and rng.random() < 0.5:
-        params["linear_tree"] = True
-    data = lightgbm.Dataset(X, y, categorical_feature=[3], free_raw_data=False, params=params)
-    rows = tried(rng, X)
-    rows[:, 3] = np.where(np.isnan(rows[:, 3]), np.nan, rng.integers(-1, 12, N_ROWS))
-    return lightgbm.train(params, data, 6), rows
-
-
-@seeds(60, fast=3)
-def test_lightgbm_predicts_the_same_to_the_last_bit(seeds, tmp_path):
-    lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
-    for seed in seeds:
-        booster, rows = lightgbm_model(lightgbm, seed)
-        booster.save_model(tmp_path / "a.txt")
-        assert "77123" in (tmp_path / "a.txt").read_text()
-        out = hardened(tmp_path / "a.txt", tmp_path / "b.txt")
-        assert "77123" not in out.read_text()
-        old, new = (lightgbm.Booster(model_file=p) for p in (tmp_path / "a.txt", out))
-        for how in ({"raw_score": True}, {}, {"pred_leaf": True}, {"num_iteration": 3}):
-            same_bits(old.predict(rows, **how), new.predict(rows, **how))
-        new.save_model(tmp_path / "c.txt")
-        tree = booster_from_text((tmp_path / "c.txt").read_text()).get("trees")[0]
-        assert not any(tree[k].any() for k in ("leaf_count", "leaf_weight", "internal_count")
-                       if k in tree)  # fmt: skip
-
-
 def test_categories_of_a_data_frame_stay_what_they_are(tmp_path):
     lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
     rng = np.random.default_rng(0)
@@ -466,50 +429,6 @@ def test_categories_of_a_data_frame_stay_what_they_are(tmp_path):
     model.save_model(tmp_path / "a.txt")
     new = lightgbm.Booster(model_file=hardened(tmp_path / "a.txt", tmp_path / "b.txt"))
     same_bits(model.predict(frame), new.predict(frame))
-
-
-def catboost_model(catboost, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(300, 4)).round(int(rng.integers(0, 3)))
-    X[rng.random(X.shape) < 0.1] = np.nan
-    loss = ("Logloss", "RMSE", "MultiClass", "MultiClassOneVsAll", "Poisson", "Quantile:alpha=0.3")
-    loss = loss[seed % 6]
-    y = rng.integers(0, 3 if loss.startswith("Multi") else 2, 300)
-    y = rng.normal(size=300) if loss in ("RMSE", "Quantile:alpha=0.3") else y
-    params = {
-        "loss_function": loss, "iterations": 12, "depth": 4, "thread_count": 1, "verbose": 0,
-        "allow_writing_files": False, "random_seed": 918273645,
-        "grow_policy": str(rng.choice(["SymmetricTree", "Lossguide", "Depthwise"])),
-        "nan_mode": str(rng.choice(["Min", "Max"])),
-    }  # fmt: skip
-    model = catboost.CatBoost(params).fit(X, y, eval_set=(X[:100], y[:100]))
-    return model, tried(rng, X)
-
-
-@seeds(40, fast=3)
-def test_catboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
-    catboost = pytest.importorskip("catboost", reason="needs CatBoost: treeleak[catboost]")
-    for seed in seeds:
-        model, rows = catboost_model(catboost, seed)
-        for end in ("json", "cbm"):
-            model.save_model(str(tmp_path / f"a.{end}"), format=end)
-            raw = (tmp_path / f"a.{end}").read_bytes()
-            assert b"918273645" in raw
-            out = hardened(tmp_path / f"a.{end}", tmp_path / f"b.{end}")
-            assert b"918273645" not in out.read_bytes()
-            old, new = (catboost.CatBoost().load_model(str(p), format=end)
-                        for p in (tmp_path / f"a.{end}", out))  # fmt: skip
-            kinds = ["RawFormulaVal", "Exponent"]
-            kinds += ["Probability", "Class"] if model.classes_ is not None and len(
-                model.classes_) else []  # fmt: skip
-            for kind in kinds:
-                same_bits(old.predict(rows, kind), new.predict(rows, kind))
-            new.save_model(str(tmp_path / "c.json"), format="json")
-            again = (tmp_path / "c.json").read_text()
-            assert "metrics_history" not in again
-            assert all(
-                tree.statistics.get(ROWS) is None for tree in to_release(tmp_path / "c.json").trees
-            )
 
 
 @pytest.mark.slow

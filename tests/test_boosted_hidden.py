@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 import struct
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.benchmarks import real_models
 from experiments.benchmarks.hidden_rows import clean
 from experiments.benchmarks.hidden_rows_boosted import boosted_ways
 from helpers.boosted import needs
@@ -24,7 +24,7 @@ from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
 from treeleak.evidence import evidence_for
 from treeleak.hardening.answers import compare
 from treeleak.hardening.formats import format_of
-from treeleak.release import read_model, snapshot, to_release
+from treeleak.release import read_model, to_release
 from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.lightgbm_text import odd_lines
 from treeleak.verification.training_rows import match_training
@@ -203,114 +203,20 @@ def table(rng, n=60):
     return X, y
 
 
-def lightgbm(rng, X, y):
-    from lightgbm import LGBMClassifier, LGBMRegressor
-
-    options = {
-        "boosting_type": ["gbdt", "dart", "rf"], "monotone_constraints": [[1, 0, -1, 0, 0, 0, 0]],
-        "interaction_constraints": [[[0, 1], [2, 3, 4, 5, 6]]], "eval_at": [[1, 2, 3, 5, 9]],
-        "label_gain": [[0, 1, 3, 7]], "metric": [["auc", "binary_logloss"]], "linear_tree": [True],
-        "max_bin_by_feature": [[9, 9, 9, 9, 9, 9, 9]], "feature_contri": [[1, 1, 0.5, 1, 1, 1, 1]],
-        "path_smooth": [1.5], "extra_trees": [True], "is_unbalance": [True], "min_gain_to_split":
-        [1e9], "cegb_penalty_feature_coupled": [[1, 1, 1, 1, 2, 2, 2]], "max_delta_step": [0.7],
-        "class_weight": ["balanced"], "learning_rate": [1 / 3], "random_state": [7],
-    }  # fmt: skip
-    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
-    if chosen.get("boosting_type") == "rf":
-        chosen |= {"subsample": 0.5, "subsample_freq": 1}
-    if "linear_tree" in chosen:
-        chosen = {"linear_tree": True}
-    regress = rng.random() < 0.3
-    kind = LGBMRegressor if regress else LGBMClassifier
-    if regress:
-        (
-            chosen.pop("is_unbalance", None),
-            chosen.pop("metric", None),
-            chosen.pop("class_weight", None),
-        )
-    more = {"categorical_feature": [3, 4, 5, 6]} if rng.random() < 0.5 else {}
-    X = X.assign(d=(X.d > 0).astype(int), e=(X.e > 0).astype(int))
-    model = kind(n_estimators=3, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1, **chosen)
-    return model.fit(X, y, **more), lambda m, path: m.booster_.save_model(path), "txt"
+ORDINARY = [
+    (library, *setting)
+    for library in ("xgboost", "lightgbm", "catboost")
+    for setting in real_models.SETTINGS[library]
+]
 
 
-def xgboost(rng, X, y):
-    from xgboost import XGBClassifier, XGBRegressor
-
-    options = {
-        "booster": ["dart", "gblinear"], "tree_method": ["exact", "approx", "hist"],
-        "monotone_constraints": [(1, 0, -1, 0, 0, 0, 0), {"a": 1}], "subsample": [0.8],
-        "interaction_constraints": [[["a", "b"], ["c", "d", "e"]]], "num_parallel_tree": [3],
-        "scale_pos_weight": [3], "gamma": [1e9], "max_delta_step": [0.7], "grow_policy":
-        ["lossguide"], "colsample_bynode": [0.5], "eval_metric": [["auc", "error"]],
-        "random_state": [77], "base_score": [0.3], "importance_type": ["gain"], "missing": [-1],
-    }  # fmt: skip
-    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
-    if chosen.get("booster") == "gblinear":
-        chosen = {"booster": "gblinear"}
-    if rng.random() < 0.3:
-        losses = ("reg:squarederror", "reg:absoluteerror", "count:poisson", "reg:tweedie",
-                  "reg:pseudohubererror")  # fmt: skip
-        chosen.pop("eval_metric", None), chosen.pop("base_score", None)
-        model = XGBRegressor(objective=str(rng.choice(losses)), n_estimators=2, n_jobs=1,
-                             max_depth=3, **chosen)  # fmt: skip
-    else:
-        model = XGBClassifier(n_estimators=2, max_depth=3, n_jobs=1, **chosen)
-    more = {"eval_set": [(X, y)], "verbose": False} if rng.random() < 0.5 else {}
-    ending = str(rng.choice(["json", "ubj"]))
-    return model.fit(X, y, **more), lambda m, path: m.save_model(path), ending
-
-
-def catboost(rng, X, y):
-    from catboost import CatBoostClassifier, CatBoostRegressor
-
-    options = {
-        "grow_policy": ["Lossguide", "Depthwise"], "monotone_constraints": [[1, 0, -1, 0, 0, 0, 0]],
-        "feature_weights": [[1, 0.5, 1, 1, 1, 1, 2]], "ignored_features": [[2]],
-        "per_float_feature_quantization": ["0:border_count=9"], "border_count": [16],
-        "bootstrap_type": ["Bernoulli", "Bayesian", "No"], "random_strength": [3], "nan_mode":
-        ["Max"], "custom_metric": [["AUC"]], "l2_leaf_reg": [2.5], "random_seed": [77],
-        "model_shrink_rate": [0.1], "max_ctr_complexity": [2], "one_hot_max_size": [2, 20],
-        "leaf_estimation_iterations": [3], "early_stopping_rounds": [5], "rsm": [0.5],
-    }  # fmt: skip
-    chosen = {k: v[rng.integers(len(v))] for k, v in options.items() if rng.random() < 0.2}
-    if "grow_policy" in chosen:
-        chosen.pop("monotone_constraints", None)
-    regress = rng.random() < 0.3
-    if regress:
-        chosen.pop("custom_metric", None)
-    kind = CatBoostRegressor if regress else CatBoostClassifier
-    numeric = {"monotone_constraints", "per_float_feature_quantization"} & set(chosen)
-    columns = [5, 6] if rng.random() < 0.5 and not numeric else None
-    model = kind(iterations=3, depth=2, thread_count=1, verbose=False, allow_writing_files=False,
-                 cat_features=columns, **chosen)  # fmt: skip
-    more = {"eval_set": (X, y)} if rng.random() < 0.5 else {}
-
-    def write(fitted, path):
-        form = Path(path).suffix[1:]
-        pool = None
-        if columns:
-            from catboost import Pool
-
-            pool = Pool(X, y, cat_features=columns)
-        fitted.save_model(path, format=form, pool=pool)
-
-    return model.fit(X, y, **more), write, str(rng.choice(["json", "cbm"]))
-
-
-@pytest.mark.parametrize("library", [lightgbm, xgboost, catboost], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("seed", spread(range(60), fast=4))
+@pytest.mark.parametrize(("library", "name", "rows", "params"), spread(ORDINARY, fast=12))
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_in_an_ordinary_model_is_unknown(library, seed, tmp_path):
-    needs(library.__name__)
-    rng = np.random.default_rng(seed)
-    X, y = table(rng)
-    model, write, ending = library(rng, X, y)
-    path = str(tmp_path / f"model.{ending}")
-    write(model, path)
-    Path(tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
-    for stored in (snapshot(model), read_model(tmp_path / "model.pkl", trust_pickle=True),
-                   read_model(Path(path))):  # fmt: skip
+def test_nothing_in_an_ordinary_model_is_unknown(library, name, rows, params, tmp_path):
+    needs(library)
+    make, data = real_models.MAKERS[library], real_models.table(rows)
+    for form in ({"_save": "pkl"}, {}):
+        stored = read_model(make({**params, **form}, data, tmp_path / name), trust_pickle=True)
         assert [(e.where, e.names) for e in unknown(stored)] == []
 
 

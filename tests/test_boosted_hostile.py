@@ -10,10 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
 from treeleak.release.readers.ubj import read_ubj
@@ -51,18 +48,6 @@ def test_what_is_cut_short_is_refused(file, tmp_path):
         found = outcome(data[:length], path)
         assert isinstance(found, BadModel), length
         assert str(path) in str(found)
-
-
-@given(st.data())
-@examples(600, fast=30)
-def test_changed_bytes_end_in_a_release_or_a_clear_error(tmp_path_factory, data):
-    file = data.draw(st.sampled_from(FILES))
-    raw = bytearray(file.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(raw) - 1))
-        raw[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=9))
-    found = outcome(bytes(raw), tmp_path_factory.getbasetemp() / f"changed{file.suffix}")
-    assert isinstance(found, (Release, BadInput, NotCovered))
 
 
 @pytest.mark.parametrize("lie", [2**62, -1, 2**31, 10**6])

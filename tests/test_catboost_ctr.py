@@ -14,7 +14,7 @@ from helpers.examples import seeds
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.city_hash import category_hash
-from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
+from treeleak.core.errors import BadModel, Mismatch, NotCovered
 from treeleak.release import read_model, to_release
 from treeleak.verification.counts import check_rows
 from treeleak.verification.training_rows import match_training
@@ -214,25 +214,6 @@ def test_a_combination_of_too_many_ways_is_left_out(tmp_path):
 
     release = released(changed("binary", change), tmp_path)
     assert any("not used" in str(note) for note in release.notes)
-
-
-@seeds(1000, fast=60)
-def test_damaged_files_end_in_one_line(seeds, tmp_path):
-    whole = (FILES / "binary.json").read_text()
-    # Most of a file is settings: the tables and trees are what is damaged.
-    begin, end = whole.index('"hash_map"'), len(whole)
-    path = tmp_path / "model.json"
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        data = bytearray(whole.encode())
-        for _ in range(int(rng.integers(1, 4))):
-            at = int(rng.integers(begin, end))
-            data[at : at + int(rng.integers(0, 3))] = [b'0123456789,[]{}":-e'[rng.integers(19)]]
-        path.write_bytes(data)
-        try:
-            to_release(path)
-        except TreeleakError:
-            continue
 
 
 LOSSES = ("Logloss", "MultiClass", "RMSE")

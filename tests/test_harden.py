@@ -20,7 +20,9 @@ from sklearn.ensemble import (
     BaggingClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -83,7 +85,9 @@ KINDS = {
     "calibrated": CalibratedClassifierCV(RandomForestClassifier(**FEW), cv=2),
     "ada": AdaBoostClassifier(**FEW),
     "boosted": GradientBoostingClassifier(**FEW, subsample=0.5),
+    "boosted, numbers": GradientBoostingRegressor(**FEW),
     "histogram": HistGradientBoostingClassifier(max_iter=3, random_state=FOREST_SEED),
+    "histogram, numbers": HistGradientBoostingRegressor(max_iter=3, random_state=FOREST_SEED),
     "regression": RandomForestRegressor(**FEW),
     "isolation": IsolationForest(**FEW),
     "voting": VotingClassifier(
@@ -94,7 +98,10 @@ KINDS = {
         [("a", ExtraTreesClassifier(**FEW)), ("b", DecisionTreeClassifier(random_state=1))], cv=2
     ),
 }
-OTHERS = {"calibrated", "ada", "boosted", "histogram", "isolation", "voting", "stacking"}
+OTHERS = {
+    "calibrated", "ada", "boosted", "boosted, numbers", "histogram", "histogram, numbers",
+    "isolation", "voting", "stacking",
+}  # fmt: skip
 AVERAGED = [k for k in KINDS if k not in OTHERS]
 
 
@@ -218,7 +225,7 @@ def read_everything(model):
         return [s for c in model.calibrated_classifiers_ for s in read_everything(c.estimator)]
     if isinstance(model, (VotingClassifier, StackingClassifier)):
         return [s for inner in model.estimators_ for s in read_everything(inner)]
-    if isinstance(model, HistGradientBoostingClassifier):
+    if hasattr(model, "_random_seed"):
         return [int(model._random_seed)]
     trees = np.ravel(getattr(model, "estimators_", []))
     return [int(t.random_state) for t in trees if isinstance(t.random_state, (int, np.integer))]

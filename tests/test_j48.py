@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.release import AllRows, Release, UnknownSampling, to_release
@@ -197,16 +195,3 @@ def test_files(tmp_path: Path) -> None:
     assert UNCHECKED in read_j48(WEATHER[: WEATHER.index("Number")]).notes
     with pytest.raises(BadModel, match="0 lines say"):
         read_j48("J49\n")
-
-
-@given(
-    st.integers(0, len(WEATHER)),
-    st.integers(0, len(WEATHER)),
-    st.sampled_from(["", "|   ", ": ", " = ", "9", "\n"]),
-)
-def test_any_damage_ends_in_a_tree_or_a_reason(start: int, end: int, text: str) -> None:
-    try:
-        release = read_j48(WEATHER[:start] + text + WEATHER[end:] + "\n")
-    except (BadInput, NotCovered):
-        return
-    assert len(release.trees) == 1

@@ -20,8 +20,8 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict
 
-MUTATIONS = {"skops": 30, "pickle": 30, "csv": 30, "marginals": 20, "catboost cbm": 10}
-"""Of formats of which each takes longer (some, a process); of the others, 80."""
+MUTATIONS = {"skops": 60, "pickle": 30, "csv": 30, "marginals": 20, "catboost cbm": 10, "R": 150}
+"""Of formats of which each takes longer (some, a process), or is only bytes; of the others, 80."""
 
 
 ALL = [

@@ -11,7 +11,7 @@ from helpers.cli import run
 from test_protobuf import field
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.errors import BadModel, NotCovered, TreeleakError
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.release import to_release
 from treeleak.release.readers.onnx_graph import model_from_onnx
 from treeleak.release.statistics import VALUE
@@ -241,22 +241,3 @@ def test_graphs_of_no_tree_or_several_ensembles_are_named(tmp_path):
     with pytest.raises(NotCovered, match="without a tree ensemble"):
         to_release(path)
     assert "ONNX" in run("audit", path).stderr
-
-
-def test_mutations_of_the_bytes_end_in_an_error_or_a_model():
-    data = (FOLDER / "columns.onnx").read_bytes()
-    rng = np.random.default_rng(0)
-    read = 0
-    for _ in range(2000):
-        changed = bytearray(data)
-        for at in rng.integers(0, len(data), rng.integers(1, 4)):
-            changed[at] = rng.integers(256)
-        end = len(data) if rng.random() < 0.8 else int(rng.integers(len(data)))
-        try:
-            model = model_from_onnx(bytes(changed[:end]))
-            take_inventory(model, Context(n_rows=150))
-            to_release(model)
-            read += 1
-        except TreeleakError:
-            continue
-    assert 0 < read < 2000

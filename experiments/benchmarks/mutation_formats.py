@@ -18,16 +18,14 @@ from experiments.benchmarks.mutate import Mutator, of_archive, of_bytes, of_json
 from experiments.benchmarks.mutation_seeds import (
     POLICIES,
     SCHEMAS,
-    archives,
-    boosted,
     csvs,
     marginals,
     of_r,
     pickles,
     releases,
     rules,
+    stored,
     table,
-    texts,
 )
 from treeleak.auditing import Audit
 from treeleak.auditing.assessors.counts import count_leaves, count_rules
@@ -223,16 +221,27 @@ def _csv(path: Path, rng: random.Random) -> Callable[[], None]:
 
 FORMATS: dict[str, Format] = {
     "release": Format(".json", releases, of_release, _model),
-    "skops": Format(".skops", archives, of_archive, _model),
+    "skops": Format(".skops", partial(stored, "1.9.1/*.skops"), of_archive, _model),
     "pickle": Format(".pkl", pickles, of_bytes, _pickle),
-    "xgboost": Format(".json", partial(boosted, "xgboost", "json"), of_json, _model),
-    "xgboost ubj": Format(".ubj", partial(boosted, "xgboost", "ubj"), of_bytes, _model),
-    "lightgbm": Format(".txt", partial(boosted, "lightgbm", "txt"), of_text, _model),
-    "catboost": Format(".json", partial(boosted, "catboost", "json"), of_json, _model),
-    "catboost cbm": Format(".cbm", partial(boosted, "catboost", "cbm"), of_bytes, _model),
+    "xgboost": Format(".json", partial(stored, "boosted/xgboost-*/*.json"), of_json, _model),
+    "xgboost ubj": Format(".ubj", partial(stored, "boosted/xgboost-*/*.ubj"), of_bytes, _model),
+    "xgboost, old": Format(".model", partial(stored, "printed/*/*.model"), of_bytes, _model),
+    "lightgbm": Format(".txt", partial(stored, "boosted/lightgbm-*/*.txt"), of_text, _model),
+    "printed": Format(".txt", partial(stored, "printed/*/*.txt"), of_text, _model),
+    "printed JSON": Format(
+        ".json",
+        partial(stored, "printed/*/*.printed.json", "printed/lightgbm-*/*.json"),
+        of_json,
+        _model,
+    ),
+    "catboost": Format(".json", partial(stored, "boosted/catboost-*/*.json"), of_json, _model),
+    "catboost ctr": Format(".json", partial(stored, "catboost-ctr/*.json"), of_json, _model),
+    "catboost cbm": Format(".cbm", partial(stored, "boosted/catboost-*/*.cbm"), of_bytes, _model),
+    "EBM": Format(".json", partial(stored, "ebm/*.json"), of_json, _model),
+    "ONNX": Format(".onnx", partial(stored, "exchange/*.onnx"), of_bytes, _model),
     "R": Format(".rds", of_r, of_bytes, _model),
     "rules": Format(".json", rules, of_json, _model),
-    "j48": Format(".txt", texts, of_text, _j48),
+    "j48": Format(".txt", partial(stored, "j48/*.txt"), of_text, _j48),
     "schema": Format(".toml", lambda: [s.encode() for s in SCHEMAS], of_text, _schema),
     "schema as JSON": Format(
         ".json",

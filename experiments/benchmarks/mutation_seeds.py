@@ -20,7 +20,6 @@ from treeleak.release import to_release
 from treeleak.release.readers.release_file import release_to_dict
 
 MODELS = Path(__file__).parents[2] / "tests" / "models"
-J48 = MODELS / "j48"
 
 
 @cache
@@ -83,16 +82,10 @@ def releases() -> tuple[bytes, ...]:
 
 
 @cache
-def archives() -> tuple[bytes, ...]:
-    """Models as skops archives: files, as a new one would name its members anew each time."""
-    return tuple(path.read_bytes() for path in sorted((MODELS / "1.9.1").glob("*.skops")))
-
-
-@cache
-def boosted(library: str, ending: str) -> tuple[bytes, ...]:
-    """Models of a boosting library, by several of its versions."""
-    kinds = (path for path in (MODELS / "boosted").glob(f"{library}-*/*.{ending}"))
-    return tuple(path.read_bytes() for path in sorted(kinds) if path.name != "truth.json")
+def stored(*patterns: str) -> tuple[bytes, ...]:
+    """Models that lie with the tests: a new one might name its parts anew each time."""
+    files = (path for pattern in patterns for path in sorted(MODELS.glob(pattern)))
+    return tuple(path.read_bytes() for path in files if path.name != "truth.json")
 
 
 @cache
@@ -216,8 +209,3 @@ def marginals() -> tuple[bytes, ...]:
     X, _ = table()
     shares = {c: {f"{v:g}": p for v, p in X[c].value_counts(normalize=True).items()} for c in X}
     return (json.dumps(shares).encode(), json.dumps({"age": shares["age"]}).encode())
-
-
-def texts() -> tuple[bytes, ...]:
-    """The texts of J48 trees."""
-    return tuple(p.read_bytes() for p in sorted(J48.glob("*.txt")))

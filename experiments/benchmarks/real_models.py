@@ -70,6 +70,11 @@ XGBOOST: list[tuple[str, str, dict[str, Any]]] = [
     ("wrapper", "two", {"_wrapper": "XGBClassifier", "_save": "joblib"}),
     ("wrapper_dart", "number", {"_wrapper": "XGBRegressor", "booster": "dart", "_save": "pkl"}),
     ("wrapper_forest", "two", {"_wrapper": "XGBRFClassifier", "_save": "pkl"}),
+    ("wrapper_lists", "two", {"_wrapper": "XGBClassifier", "monotone_constraints": (1, 0, -1, 0),
+                              "interaction_constraints": "[[0,1],[2,3]]", "missing": -1,
+                              "eval_metric": ["auc", "error"], "importance_type": "gain",
+                              "colsample_bynode": 0.5, "random_state": 77, "_save": "pkl"}),
+    ("exact", "two", {"tree_method": "exact", "alpha": 0.5}),
 ]  # fmt: skip
 
 LIGHTGBM: list[tuple[str, str, dict[str, Any]]] = [
@@ -121,6 +126,12 @@ LIGHTGBM: list[tuple[str, str, dict[str, Any]]] = [
     ("wrapper", "two", {"_wrapper": "LGBMClassifier", "_save": "joblib"}),
     ("wrapper_dart", "number", {"_wrapper": "LGBMRegressor", "boosting_type": "dart",
                                 "_save": "pkl"}),
+    ("wrapper_balanced", "two", {"_wrapper": "LGBMClassifier", "class_weight": "balanced",
+                                 "random_state": 7, "_save": "pkl"}),
+    ("lists", "two", {"objective": "binary", "label_gain": [0, 1, 3, 7], "learning_rate": 1 / 3,
+                      "max_bin_by_feature": [9, 9, 9, 9], "feature_contri": [1, 1, 0.5, 1],
+                      "cegb_penalty_feature_coupled": [1, 1, 1, 2],
+                      "saved_feature_importance_type": 1}),
 ]  # fmt: skip
 
 CATBOOST: list[tuple[str, str, dict[str, Any]]] = [
@@ -175,6 +186,12 @@ CATBOOST: list[tuple[str, str, dict[str, Any]]] = [
                      "leaf_estimation_method": "Gradient", "leaf_estimation_iterations": 3}),
     ("early", "two", {"loss_function": "Logloss", "_early": True, "od_wait": 3}),
     ("langevin", "two", {"loss_function": "Logloss", "langevin": True}),
+    ("lists", "two", {"loss_function": "Logloss", "feature_weights": [1, 0.5, 1, 2],
+                      "ignored_features": [2], "custom_metric": ["AUC"], "rsm": 0.5,
+                      "per_float_feature_quantization": ["0:border_count=9"],
+                      "random_strength": 3, "model_shrink_rate": 0.1}),
+    ("counters_pairs", "categories", {"loss_function": "Logloss", "one_hot_max_size": 1,
+                                      "max_ctr_complexity": 2, "_categories": [3]}),
 ]  # fmt: skip
 
 _TREE, _ENSEMBLE, _HIST = "tree.", "ensemble.", "ensemble.HistGradientBoosting"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -222,30 +222,20 @@ def _distances_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
     return {"gambs-figure-1": figure}
 
 
-def _study(
-    name: str,
-    what: str,
-    tables: Callable[[pd.DataFrame], Sequence[Table]],
-    figures: Callable[[pd.DataFrame], dict[str, Figure]],
-) -> Study:
-    return Study(
-        name=name,
+STUDIES: Sequence[Study] = (
+    Study(
+        name="gambs-figure-1",
         paper=PAPER,
-        what=what,
+        what="figure 1: distance by records trained on",
         full=lambda: _grid(SEEDS),
         quick=lambda: _grid(SEEDS[:3]),
         run=trees_on_more_and_more,
-        tables=tables,
-        figures=figures,
+        tables=_distances,
+        figures=_distances_drawn,
         seconds=lambda p: 10.0 if p["learner"] == C45 else 0.4,
         warm=lambda p: {**p, "learner": CART, "n_rows": 20},
         check=_have_weka,
         experiment="gambs",
         everywhere=lambda: _grid(SEEDS, everywhere=True),
-    )
-
-
-STUDIES: Sequence[Study] = (
-    _study("gambs-figure-1", "figure 1: distance by records trained on", _distances,
-           _distances_drawn),
-)  # fmt: skip
+    ),
+)
