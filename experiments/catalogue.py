@@ -52,6 +52,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
         "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
+        "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
         "hardened": "what hardened files of boosted models and forests predict, bit for bit",
         "mutations": "valid files, changed by chance: no crash, hang or too much memory",
         "calibration": "how often values are right that are said to be right so often",
