@@ -29,7 +29,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
-        "exact": "forests without bootstrap, beside the published figures",
+        "exact": "forests without bootstrap, beside those whose draws are hidden",
         "known": "default forests, whose draws are known: rows in order, calibration",
         "noisy": "forests with noise on their counts, beside the published figures",
         "hidden": "default forests whose draws are hidden, populations",
@@ -44,7 +44,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "bound": "what no attack can exceed, beside what the best attack reaches",
         "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
-        "usual": "usual settings on raw tables: how many audits come to a decided answer",
+        "usual": "usual settings on raw tables: audits that decide, no part unknown",
         "containers": "files of several models: what leaks inside is shown of the file",
         "joined": "two forests of one table in one file, beside each of them alone",
         "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",
@@ -52,6 +52,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
         "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
+        "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
         "mutations": "valid files, changed by chance: no crash, hang or too much memory",
         "calibration": "how often values are right that are said to be right so often",
         "random_models": "random models over all settings of four libraries: no wrong proof",

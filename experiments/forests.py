@@ -12,13 +12,10 @@ import treeleak
 from experiments.attempt import Record, attempt
 from experiments.data import draft
 from experiments.draft_tables import draft_sample
-from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
 
-BINS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""Where the bins of confidence begin, after the first at 0; the last holds what is proved."""
 _LACKING: Record = {"error": None, "exact_rows": 0.0, "order_error": None, "in_order": None,
-            "calibration": {}, "wrong_proved": 0, "error_without": None}  # fmt: skip
+            "wrong_proved": 0, "error_without": None}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,10 +95,6 @@ def attack(case: Forest) -> Record:
         "order_error": float(1 - right.mean()),
         "in_order": float(right.all(axis=1).mean()),
         "wrong_proved": int((~right & (sure == 1)).sum()),
-        "calibration": {
-            "rows": _calibration(sure.min(axis=1), right.all(axis=1)),
-            "values": _calibration(sure.ravel(), right.ravel()),
-        },
     }
 
 
@@ -125,11 +118,3 @@ def _count_all(forest: Any, X: pd.DataFrame, y: pd.Series[Any]) -> None:
         tree.tree_.n_node_samples[:] = tree.tree_.weighted_n_node_samples[:] = total
         shares = tree.tree_.value[:, 0] = counts / np.maximum(total, 1.0)[:, None]
         tree.tree_.impurity[:] = 1.0 - (shares**2).sum(axis=1)
-
-
-def _calibration(sure: FloatArray, right: BoolArray) -> list[list[float]]:
-    """How many there are, their summed confidence and how many are right, in each bin."""
-    at = np.digitize(sure, BINS)
-    sums = [np.bincount(at, w, minlength=len(BINS) + 1) for w in (np.ones(len(at)), sure, right)]
-    found: list[list[float]] = np.column_stack(sums).tolist()
-    return found

@@ -771,7 +771,8 @@ def test_reconstruct_takes_a_folder(tmp_path, folder):
     shutil.rmtree(folder)
 
 
-def test_a_document_of_another_kind_is_no_bundle():
+@pytest.mark.parametrize("kind", ["naive-bayes", ["rf"], {"rf": 1}])
+def test_a_document_of_another_kind_is_no_bundle(kind):
     assert document(MODEL)["meta"] == "rf"
     with pytest.raises(BadModel):
-        treeleak.release.readers.json_files._made({"meta": "naive-bayes"})
+        treeleak.release.readers.json_files._made({"meta": kind})

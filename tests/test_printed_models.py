@@ -339,6 +339,7 @@ LIES = [
     (("tree_info", 0, "tree_structure", "threshold"), "0||4294967295", "words of categories|kind"),
     (("tree_info", 0, "tree_structure", "missing_type"), "x", "missing values go"),
     (("tree_info", 0, "tree_structure", "missing_type"), {}, "missing values go"),
+    (("tree_info", 0, "tree_structure", "missing_type"), [], "missing values go"),
     (("tree_info", 0, "tree_index"), 5, "no tree of number 0"),
     (("feature_names", 0), "a\nTree=0", "feature_names is"),
     (("objective",), "binary\nparameters:", "objective is"),

@@ -5,8 +5,7 @@ compares row k with row k, the label included; "error" is DRAFT's, after matchin
 
 All parts take about an hour per five seeds on 2 idle cores, and three if every run needs its whole
 time. five_thousand takes 5 minutes per run: "all" does it for the first seed only, ``--part
-five_thousand`` for each, and says how often rows and values are right that are said to be right
-with some probability. A row is as certain as the least certain of its values.
+five_thousand`` for each.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from experiments.benchmarks.frame import (
     CONSOLE,
     Floor,
-    Record,
     collect,
     flat,
     options,
@@ -31,7 +28,7 @@ from experiments.benchmarks.frame import (
 )
 from experiments.benchmarks.published import depth_name
 from experiments.data import DATASETS
-from experiments.forests import BINS, Forest, attack
+from experiments.forests import Forest, attack
 
 _ORDER = {"order_error": 0.0005}
 """The error in order is 0.000."""
@@ -101,23 +98,6 @@ def table(part: str, runs: pd.DataFrame) -> bool:
     return met and not wrong
 
 
-def calibration_table(records: list[Record]) -> None:
-    """Print how often rows and values are right, by their confidence."""
-    starts = (0.0, *BINS)
-    for used, what in itertools.product((True, False), ("rows", "values")):
-        given = [r["calibration"] for r in records if r["case"]["distinct"] == used]
-        if not (found := [g[what] for g in given if g]):
-            continue
-        n, sure, right = np.sum(found, axis=0).T
-        show(
-            f"{what} by their confidence, distinct counts {'used' if used else 'not used'}",
-            [{"confidence from": "proved" if starts[i] == 1 else f"{starts[i]:g}", what: int(n[i]),
-              "mean confidence": sure[i] / n[i], "right": right[i] / n[i]}
-             for i in np.flatnonzero(n)],
-            f"expected calibration error {np.abs(sure - right).sum() / n.sum():.4f}",
-        )  # fmt: skip
-
-
 def main(args: Sequence[str]) -> int:
     given = options(
         "known", __doc__, args, parts=SHAPES, kept=True, seeds=range(5),
@@ -130,6 +110,4 @@ def main(args: Sequence[str]) -> int:
         todo = cases(part, given.seeds[:1] if few else given.seeds, distinct, given.time_limit)
         records = collect("known", todo, attack, warm, given, apart=True)
         met &= table(part, flat(records, ["error", "in_order", "order_error"]))
-        if part == "five_thousand":
-            calibration_table(records)
     return int(not met)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import lzma
+import runpy
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treeleak.release import to_release
 from treeleak.release.readers.release_file import release_to_dict
+from treeleak.release.readers.unpickling import __main__ as worker
 
 MODELS = Path(__file__).parents[2] / "tests" / "models"
 
@@ -89,9 +93,59 @@ def stored(*patterns: str) -> tuple[bytes, ...]:
 
 
 @cache
+def files(*patterns: str) -> tuple[bytes, ...]:
+    """Models whose names are of some form."""
+    found = (path for pattern in patterns for path in sorted(MODELS.glob(pattern)))
+    return tuple(path.read_bytes() for path in found if path.name != "truth.json")
+
+
+@cache
+def folders() -> tuple[bytes, ...]:
+    """Models of YDF, each of whose folders is an archive."""
+    return tuple(
+        _archive({f"m/{file.name}": file.read_bytes() for file in sorted(folder.iterdir())})
+        for folder in sorted((MODELS / "ydf").iterdir())
+        if folder.is_dir()
+    )
+
+
+def _archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for name, content in members.items():
+            packed.writestr(zipfile.ZipInfo(name), content)
+    return out.getvalue()
+
+
+@cache
+def outcomes() -> tuple[bytes, ...]:
+    """Survival and quantile forests, as the process that opens pickles hands them over."""
+    out = list(files("outcomes/*.skops"))
+    for path in sorted([*MODELS.glob("outcomes/*.pkl"), *MODELS.glob("outcomes/*.joblib")]):
+        packed = io.BytesIO()
+        with worker.open_compressed(str(path)) as file, zipfile.ZipFile(packed, "w") as archive:
+            node = worker.Writer(archive).node(worker.Unpickler(file).load())
+            archive.writestr("schema.json", json.dumps(node))
+        out.append(packed.getvalue())
+    return tuple(out)
+
+
+@cache
+def pmml() -> tuple[bytes, ...]:
+    """Trees and forests in PMML, in the manner of two programs."""
+    document = runpy.run_path(str(MODELS.parent / "helpers" / "pmml.py"))["document"]
+    names, (tree, forest, *_) = list(table()[0]), models()
+    return tuple(
+        document(model, names, (0, 1), style)
+        for model in (tree, forest)
+        for style in ("jpmml", "rattle")
+    )
+
+
+@cache
 def of_r() -> tuple[bytes, ...]:
     """Objects of R, unpacked: of what is packed, a change would only break the packing."""
-    files = sorted((MODELS / "r").glob("object_*.rds"))
+    files = sorted((MODELS / "r").glob("*.rds"))
     packed = [lzma.decompress(data) for p in files if (data := p.read_bytes())[:3] == b"\xfd7z"]
     return (*packed, *(p.read_bytes() for p in files if p.stem.endswith(("_plain", "_little"))))
 

@@ -26,8 +26,10 @@ from experiments.benchmarks.mutation_formats import FORMATS, TIME_LIMIT
 from treeleak.core.errors import TreeleakError
 
 LATE = 5.0
-"""Seconds of the processor, past the time limit, after which a case hangs; what waits for nothing
-hangs after ten times as long by the clock, however busy the machine."""
+"""Seconds of the processor, past the time limit, after which a case hangs."""
+_WAITED = 60
+"""What waits for nothing hangs after so many times as long by the clock: on a processor that many
+others share, a new process needs a minute to begin."""
 MOST_BYTES = 4 << 30
 FAULTS = ("traceback", "hang", "over memory", "crash")
 
@@ -118,15 +120,17 @@ def _table(outcomes: dict[str, list[Outcome]]) -> bool:
     return show("mutations; floor: no fault", lines)
 
 
-def _warm_up(formats: Sequence[str]) -> None:
-    """Audit each valid file once: what is compiled and imported for it is no hang of a case."""
+def _warm_up(formats: Sequence[str], audits: bool) -> None:
+    """Read or audit each valid file once: what is compiled for it is no hang of a case."""
     with tempfile.TemporaryDirectory() as folder:
         for name in formats:
             for k, data in enumerate(FORMATS[name].seeds()):
                 path = Path(folder) / f"{name}{k}{FORMATS[name].suffix}"
                 path.write_bytes(data)
                 with suppress(TreeleakError):
-                    FORMATS[name].use(path, random.Random(0))()
+                    audit = FORMATS[name].use(path, random.Random(0))
+                    if audits:
+                        audit()
 
 
 def main(args: Sequence[str]) -> int:
@@ -142,14 +146,14 @@ def main(args: Sequence[str]) -> int:
         CONSOLE.print(f"{folder}: {outcome.end}, {outcome.seconds:.1f} s, {outcome.megabytes} MB")
         CONSOLE.print(outcome.said, markup=False)
         return 0
-    _warm_up(given.formats)
+    _warm_up(given.formats, given.audits > 0)
     cases = (
         Case(name, given.seed, index, given.audits)
         for name in given.formats
         for index in range(given.number)
     )
     outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
-    longest = 10 * (TIME_LIMIT + LATE)
+    longest = _WAITED * (TIME_LIMIT + LATE)
     with suppress(KeyboardInterrupt):
         for case, found in in_processes(work, cases, given.jobs, longest=longest):
             lost = isinstance(found, Lost)

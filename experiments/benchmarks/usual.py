@@ -148,14 +148,16 @@ def audited(case: Case) -> dict[str, Any]:
     started = time.perf_counter()
     found = treeleak.audit(model, rows, y, time_limit=case.limit, seed=case.seed)
     seconds, gb = time.perf_counter() - started, peak_mb() / 1000
+    alarms = sum(e.unknown or bool(e.rows) for e in found.inventory) + len(found.others)
     decided = [f.part for f in found.findings if f.verdict == found.verdict]
     return {
         "verdict": found.verdict.partition(" by")[0], "by": ", ".join(dict.fromkeys(decided)),
         "seconds": seconds, "GB": gb,
         "AUC": None if found.shadows is None else found.shadows.sizes[-1].auc.value,
         "open": ", ".join(sorted({part for part, _ in found.not_assessed} - {"population"})),
-        "decided": found.verdict != OPEN,
-        "met": found.verdict != OPEN and seconds <= case.limit + GRACE and gb <= MEMORY,
+        "decided": found.verdict != OPEN, "alarms": alarms,
+        "met": found.verdict != OPEN and not alarms and seconds <= case.limit + GRACE
+        and gb <= MEMORY,
     }  # fmt: skip
 
 

@@ -190,7 +190,7 @@ def _test(
     """Give threshold and decision_type of a test; categories go into words of 32 bits."""
     threshold, kind = node.get("threshold"), node.get("decision_type")
     missing, default = node.get("missing_type"), node.get("default_left")
-    if missing not in [*_MISSING] or not isinstance(default, bool):
+    if not (isinstance(missing, str) and missing in _MISSING and isinstance(default, bool)):
         raise BadModel(f"{where}: a test that does not say where missing values go")
     decision = _MISSING[missing] + 2 * default
     if kind == "<=" and threshold is not None and is_finite(threshold):

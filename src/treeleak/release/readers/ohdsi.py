@@ -41,7 +41,8 @@ def is_ohdsi(data: Any) -> bool:
     """Say whether a JSON document is a model of such a bundle."""
     if not isinstance(data, Mapping):
         return False
-    return data.get("meta") in _CLASSES or _booster_text(data) is not None
+    kind = data.get("meta")
+    return (isinstance(kind, str) and kind in _CLASSES) or _booster_text(data) is not None
 
 
 def _booster_text(data: Mapping[str, Any]) -> str | None:
