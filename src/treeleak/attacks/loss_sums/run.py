@@ -100,13 +100,13 @@ def loss_sums(
         # Walks that meet the counts may follow, where every tree counts its rows.
         counted = not np.isnan(evidence.n).any()
         part = clock.part(_RAW_SHARE * clock.left) if counted else clock
-        raw = raw_rows(evidence, geometry, values, part, seed, str(why))
+        raw = raw_rows(evidence, geometry, values, part, str(why))
         n_solved = 0 if raw is None else raw.numbers["trees_settled"]
         if raw is None or (counted and 2 * n_solved < len(geometry.release.trees)):
             raise
         return raw
     if interval and answer.status == "unknown":
-        raw = raw_rows(evidence, geometry, values, clock, seed, _NOT_MET)
+        raw = raw_rows(evidence, geometry, values, clock, _NOT_MET)
         if raw is not None and raw.status == "feasible":
             return raw
     return answer
