@@ -176,7 +176,7 @@ def test_choices_of_a_node_are_those_that_meet_its_sums(rows, sums, seed):
     for layer, own, right in zip(layers, bounds, truth, strict=True):
         assert met(layer, Bounds(right, right), np.ones(layer.tree.n_nodes, bool))
         for v in np.flatnonzero(own.open):
-            found = choices(layer, own, groups, v, 2**22)
+            found = choices(layer, own, groups, v)
             if found is None:
                 continue
             assert effort(layer, own, groups, v) >= 1

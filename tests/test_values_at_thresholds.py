@@ -19,11 +19,7 @@ from helpers.releases import random_tree
 from treeleak.attacks.loss_sums import raw_rows
 from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
 from treeleak.attacks.loss_sums.node_search import ByNodes
-from treeleak.attacks.loss_sums.raw_rows import (
-    _likely,
-    _Program,
-    assign_rows_to_boxes,
-)
+from treeleak.attacks.loss_sums.raw_rows import _Program, assign_rows_to_boxes, inside_boxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
@@ -262,7 +258,7 @@ def test_what_a_node_leaves_open_holds_the_truth(raw):
             open_ = rng.permutation(len(X))[:14]
             least, most = right.copy(), right.copy()
             least[open_, v], most[open_, v] = 0, 1
-            found = choices(layer, Bounds(least, most), groups, v, 2**22)
+            found = choices(layer, Bounds(least, most), groups, v)
             asked += found is not None
             assert found is None or (found == right[:, v]).all(axis=1).any()
     assert asked
@@ -311,7 +307,7 @@ def test_rows_are_followed_through_all_trees(raw):
     true = total(true_leaves(X, geometry))
     assert sorted(np.repeat(total(found.leaf[0]), found.rows)) == sorted(true)
     values = values_of(geometry.parts, 2)
-    answer = raw_rows.raw_rows(LossSums(geometry), geometry, values, Clock.of(120), 0, "many")
+    answer = raw_rows.raw_rows(LossSums(geometry), geometry, values, Clock.of(120), "many")
     (rows,) = answer.rows
     atoms = values.atom_of[rows.values] - values.atom_start[:-1]
     leaf, label = geometry.trace_atoms(atoms[:, :-1]), atoms[:, -1]
@@ -366,16 +362,14 @@ def test_where_leaves_say_nothing_of_classes_rows_are_right_still(seed):
 
 
 @given(st.integers(0, 10**6))
-def test_every_way_to_share_out_rows_meets_all_leaves(seed):
+def test_rows_that_are_shared_out_meet_all_leaves(seed):
     groups, leaf, rows = some_boxes(seed)
-    ways = assign_rows_to_boxes(groups, leaf, np.arange(2), Clock.of(60), seed)
-    assert len(ways) == (6 if len(leaf) > 6 else 1)
-    for label, box in ways:
-        np.testing.assert_array_equal(groups.group[box], groups.group[ways[0][1]])
-        assert len(label) == rows.sum()
-        for own, right in zip((np.ones(len(box)), label == 1), groups.held, strict=True):
-            held = np.bincount(leaf[box].ravel(), np.repeat(own, 3), 12)
-            np.testing.assert_array_equal(held, right)
+    likely = np.random.default_rng(seed).normal(size=len(leaf))
+    label, box = assign_rows_to_boxes(groups, leaf, likely, Clock.of(60))
+    assert len(label) == rows.sum()
+    for own, right in zip((np.ones(len(box)), label == 1), groups.held, strict=True):
+        held = np.bincount(leaf[box].ravel(), np.repeat(own, 3), 12)
+        np.testing.assert_array_equal(held, right)
 
 
 def two_boxes(n_first, n_second):
@@ -391,20 +385,22 @@ def two_boxes(n_first, n_second):
 def test_the_box_is_chosen_that_is_like_the_others():
     for first, second in ((20, 4), (3, 11)):
         groups, leaf = two_boxes(first, second)
-        likely = np.exp(_likely(groups, np.array([0, 2])))
+        share, likely = inside_boxes(groups, np.array([0, 2]))
+        np.testing.assert_array_equal(share, groups.box)
         # Those that are known, the one that is not, and half a row each.
         usual = np.array([first + 1, second + 1]) / (first + second + 2)
-        np.testing.assert_allclose(likely, np.tile(usual, 2))
-        ways = assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), 0)
-        assert ways[0][1][-1] == (2 if first > second else 3)
+        np.testing.assert_allclose(np.exp(likely), np.tile(usual, 2))
+        _, box = assign_rows_to_boxes(groups, leaf, likely, Clock.of(60))
+        assert box[-1] == (2 if first > second else 3)
 
 
-def test_boxes_are_drawn_as_often_as_they_are_likely():
-    groups, leaf = two_boxes(29, 9)
-    drawn = [
-        box[-1]
-        for seed in range(40)
-        for _, box in assign_rows_to_boxes(groups, leaf, np.array([0, 2]), Clock.of(60), seed)[1:]
-    ]
-    # .75; standard error .026.
-    assert np.mean(np.array(drawn) == 2) == pytest.approx(30 / 40, abs=0.08)
+def test_of_a_box_values_are_as_likely_as_they_are_frequent():
+    # Two rows of one atom, three of another, and one of either of these two, not of the third.
+    box = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool)
+    none = np.zeros((3, 1), dtype=np.int64)
+    groups = Groups(1, np.array([2, 3, 1]), none, box, np.arange(3))
+    share, likely = inside_boxes(groups, np.array([0, 3]))
+    frequent = np.array([2 + 1 / 2 + 1 / 3, 3 + 1 / 2 + 1 / 3])
+    np.testing.assert_allclose(share[2], [*frequent / frequent.sum(), 0])
+    np.testing.assert_array_equal(share[:2], np.eye(3)[:2])
+    np.testing.assert_allclose(np.exp(likely[2]), frequent.sum() / 7)

@@ -139,36 +139,6 @@ def test_from_both_ends_all_choices_are_found_where_there_is_room(seed, counted)
         assert as_set(found) == brute_force(items, sums)
 
 
-@given(SEEDS, st.booleans(), st.sampled_from([0.0, 1e-9, 2.0**-18]))
-def test_from_four_lists_all_choices_are_found_whose_sums_are_known_to_the_last_place(
-    seed, counted, off
-):
-    rng = np.random.default_rng(seed)
-    items = shared_items(rng, int(rng.integers(4, 7)))
-    in_units = Items(items.begin, items.rows, np.rint(items.second * 2**9) / 2**20, items.first)
-    true, sums = some_sums(rng, in_units, counted)
-    sums = replace(sums, off_second=off)
-    n = int(items.most.sum()) if sums.rows is None else sums.rows
-    halves = module._halves(in_units, np.arange(len(in_units)))
-    quarters = module._quarters(in_units, sums, n, halves)
-    assert quarters is not None
-    found = module._in_quarters(in_units, sums, quarters)
-    right = brute_force(in_units, sums)
-    assert true in right
-    assert found is None or as_set(found) == right
-    assert found is not None or len(right) > 4_000
-
-
-def test_of_sums_that_are_not_known_to_the_last_place_no_four_lists_are_made():
-    second = np.array([0.25, 0.125, 0.5, 0.375])
-    items = of_equal_rows(np.ones(4, dtype=int), second, second)
-    halves = module._halves(items, np.arange(4))
-    assert module._quarters(items, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is not None
-    assert module._quarters(items, Sums(2, 0.5, 0, 1e-3, 1e-9), 2, halves) is None
-    third = of_equal_rows(np.ones(4, dtype=int), second / 3, second)
-    assert module._quarters(third, Sums(2, 0.5, 0, 1e-9, 1e-9), 2, halves) is None
-
-
 @pytest.mark.parametrize("n", [9, 14])
 def test_thirty_numbers_of_single_precision_are_found_by_their_sums(n):
     rng = np.random.default_rng(n)

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from treeleak.attacks.known_draws.listing import compile_loops
 from treeleak.attacks.loss_sums.kernels import compile_all
-from treeleak.attacks.loss_sums.raw_rows import compile_loops as compile_raw
+from treeleak.attacks.loss_sums.sum_kernels import compile_all as compile_choices
 from treeleak.auditing import audit
 from treeleak.core.errors import PrivacyWarning
 from treeleak.datasets import load_compas
@@ -129,7 +129,7 @@ def rule_list() -> None:
 def sums_of_leaves() -> None:
     """Leaves hold sums over their rows."""
     compile_all()
-    compile_raw()
+    compile_choices()
     X, _, schema = _flags(12, 4)
     model = GradientBoostingRegressor(n_estimators=3, max_depth=2, random_state=0)
     reconstruct(model.fit(X, np.arange(12.0)), schema, time_limit=5)

@@ -5,9 +5,8 @@ between two bounds; these are parts of the group, and the second layer splits th
 behind, and so on. What a node sums up narrows bounds (:func:`choices`), and bounds narrow those of
 the nodes above, below and beside it, and of the layers before and behind (:func:`propagate_flows`).
 
-Groups, and states, whose predictions hardly differ, are one: in single precision, the derivatives
-of such predictions are mostly the same. Which of them is a row's, hardly any sum says; and of
-states that differ in that alone, all would be followed in turn.
+Groups whose predictions hardly differ are one: the derivatives of such predictions are mostly the
+same, and which of them is a row's, hardly any sum says.
 """
 
 from __future__ import annotations
@@ -147,13 +146,13 @@ def effort(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> float:
     return work(ways.items, ways.sums)
 
 
-def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int, n_most: int) -> IntArray | None:
+def choices(layer: Layer, bounds: Bounds, groups: Groups, v: int) -> IntArray | None:
     """Find how many rows of each part may be in a node, shape (n_choices, n_parts).
 
-    None if there are too many, or more than ``n_most`` for half of the parts.
+    None if there are too many.
     """
     ways = _ways(layer, bounds, groups, v)
-    found = meet_in_the_middle(ways.items, ways.sums, n_most)
+    found = meet_in_the_middle(ways.items, ways.sums)
     if found is None:
         return None
     out = np.repeat(bounds.least[None, :, v], len(found), axis=0)
@@ -312,9 +311,8 @@ def work(items: Items, sums: Sums) -> float:
     return float(ways[-1] if sums.rows is not None else ways.sum())
 
 
-_ALIKE, _NEARLY = 1e-9, 3e-8
-"""How far apart predictions in a group lie, at most: before two states that differ there are
-joined, and then."""
+_ALIKE = 1e-9
+"""How far apart predictions in a group lie, at most."""
 
 
 def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
@@ -335,31 +333,3 @@ def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]
             ends[-1][1] = i
         number[i] = len(ends) - 1
     return np.array(ends).T, number
-
-
-def joined(one: Groups, other: Groups, ends: FloatArray, other_ends: FloatArray) -> Groups | None:
-    """Join the groups of two states, in the order of what is predicted for their rows.
-
-    Groups become one where the states have other rows in them. Rows of a group may lie in the
-    boxes of both. ``ends``, ``other_ends``, shape (2, n_groups): lowest and highest predictions.
-    Returns None if predictions would lie too far apart in a group.
-    """
-    both = one, other
-    upto = [np.cumsum(part.rows) for part in both]
-    cuts = np.intersect1d(upto[0], upto[1])
-    to = [np.searchsorted(cuts, part) for part in upto]
-    number, (low, high) = np.concatenate(to), np.hstack([ends, other_ends])
-    lowest, highest = np.lexsort((low, number)), np.lexsort((-high, number))
-    first = np.searchsorted(number[lowest], np.arange(len(cuts)))
-    lowest, highest = lowest[first], highest[first]
-    if (high[highest] - low[lowest] > _NEARLY).any():
-        return None
-    leaf = np.hstack([part.leaf for part in both])
-    group = np.concatenate([t[part.group] for t, part in zip(to, both, strict=True)])
-    boxes = np.column_stack([group, np.vstack([part.box for part in both])])
-    every = np.unique(boxes, axis=0)
-    return Groups(
-        one.n_trees, np.diff(cuts, prepend=0), np.stack([leaf[0, lowest], leaf[1, highest]]),
-        every[:, 1:].astype(bool), every[:, 0],
-        np.where(one.held == other.held, one.held, np.nan),
-    )  # fmt: skip

@@ -14,17 +14,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from treeleak.attacks.loss_sums.schroeppel_shamir import bits_of, quadruples, wanted_sums
 from treeleak.attacks.loss_sums.sum_kernels import Listed, counted, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
-_MOST_KEY = 2**61
-"""Highest key of a choice: keys of several are added up."""
 _MOST_PAIRS = 4_096
 """Choices that meet all sums, at most."""
-_MOST_LISTED = 2**22
+MOST_LISTED = 2**22
 """Choices of a half that are listed, at most: each takes 26 bytes."""
 _TRIES = 6
 """Orders of the items that are tried where not all choices can be looked at."""
@@ -140,7 +137,7 @@ class _List:
         return second + each * rows if each else second, first
 
 
-def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None:
+def meet_in_the_middle(items: Items, sums: Sums, n_most: int = MOST_LISTED) -> IntArray | None:
     """Find choices of one way for each item that meet the sums.
 
     Parameters
@@ -148,7 +145,7 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     items : Items
     sums : Sums
     n_most : int
-        Choices of a half that are looked at, at most. Fewer, where all have to be listed.
+        Choices of a half that are listed, at most.
 
     Returns
     -------
@@ -168,16 +165,11 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int) -> IntArray | None
     order = np.argsort(-integral.n_ways, kind="stable")
     halves = _halves(integral, order)
     size = max(counted(integral.begin, integral.rows, half, n).sum() for half in halves)
-    n_listed = min(n_most, _MOST_LISTED)
-    quarters = _quarters(integral, turned, n, halves) if n_listed < size <= n_most else None
     found: IntArray | None
-    if size <= n_listed:
+    if size <= n_most:
         found = _in_halves(integral, turned, n, halves)
-    # Choices are looked at for each of the numbers that a sum may stand for.
-    elif quarters is not None and size * len(quarters.wanted) <= n_most:
-        found = _in_quarters(integral, turned, quarters)
     else:
-        found = _in_tries(integral, turned, n, n_listed, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(integral, turned, n, n_most, by_chance <= _LEAST_CHANCE)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
@@ -201,52 +193,6 @@ def _listed(items: Items, sums: Sums, n: int, part: IntArray) -> _List:
     for item in part.tolist():
         out.extend(item, n, sums.second + sums.off_second)
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Quarters:
-    """Choices for each quarter of the items."""
-
-    lists: list[_List]
-    key: list[IntArray]
-    """Of each choice: its second sum in units of the last place, and far more for each row."""
-    first: list[FloatArray]
-    wanted: IntArray
-    """What the keys of four must come to: any of these."""
-
-
-def _quarters(
-    items: Items, sums: Sums, n: int, halves: tuple[IntArray, IntArray]
-) -> _Quarters | None:
-    """List choices for quarters; None where sums are not known to the last place."""
-    bits = bits_of(items.second)
-    wanted = None if bits is None else wanted_sums(sums.second, sums.off_second, bits)
-    if bits is None or wanted is None:
-        return None
-    each = 0 if sums.rows is None else int(items.second[items.highest].sum() * 2.0**bits) + 1
-    if each * (n + 1) > _MOST_KEY:
-        return None
-    lists = [
-        _listed(items, sums, n, quarter) for half in halves for quarter in _halves(items, half)
-    ]
-    key, first = [], []
-    for quarter in lists:
-        rows, (second, one) = (
-            quarter.all[0][: quarter.n].astype(np.int64),
-            quarter.keys(quarter.n, 0.0),
-        )
-        key.append(np.rint(second * 2.0**bits).astype(np.int64) + each * rows)
-        first.append(one)
-    return _Quarters(lists, key, first, wanted + each * (sums.rows or 0))
-
-
-def _in_quarters(items: Items, sums: Sums, quarters: _Quarters) -> IntArray | None:
-    """Hold all choices for one half against all for the other, made of quarters as needed."""
-    found = quadruples(
-        quarters.key, quarters.first, quarters.wanted,
-        (sums.first, sums.off_first, sums.off_one), _MOST_PAIRS,
-    )  # fmt: skip
-    return None if found is None else _traced(items, quarters.lists, found)
 
 
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:

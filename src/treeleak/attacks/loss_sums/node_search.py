@@ -25,10 +25,10 @@ from treeleak.attacks.loss_sums.layers import (
     effort,
     equal_states,
     held,
-    joined,
     met,
     propagate_flows,
 )
+from treeleak.attacks.loss_sums.meet_in_the_middle import MOST_LISTED
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -67,8 +67,6 @@ class _Level:
 
     work: float
     """Choices of a node's parts, at most: others are not asked."""
-    half: int
-    """Choices of half of its parts, at most."""
     layers: int
     """Trees that are looked at together, at most."""
     n_equal: int
@@ -76,9 +74,10 @@ class _Level:
 
 
 _LEVELS = (
-    _Level(2.0**44, 2**24, 1, _FEW),
-    _Level(2.0**50, 2**25, 3, 64),
-    _Level(2.0**50, 2**26, 16, 64),
+    # Nodes of which all choices for either half can be listed.
+    _Level(float(MOST_LISTED) ** 2, 1, _FEW),
+    _Level(2.0**50, 3, 64),
+    _Level(2.0**50, 16, 64),
 )
 """What is tried first, and what only when nothing else goes on."""
 
@@ -115,12 +114,9 @@ class ByNodes:
         """Find the groups of as many trees as leave no doubt."""
         self.best = start = self._start()
         queue, number = [(0, 0, 0, _State(start))], 0
-        waiting: dict[int, tuple[Groups, FloatArray]] = {}
         n_trees = len(self.geometry.release.trees)
         while queue and number < _STATES and not self.clock.stopped:
-            level, _, k, state = heappop(queue)
-            if k in waiting:
-                state = _State(waiting.pop(k)[0])
+            level, _, _, state = heappop(queue)
             if state.groups.n_trees > self.best.n_trees:
                 self.best = state.groups
                 self.clock.report_progress(
@@ -135,29 +131,9 @@ class ByNodes:
             else:
                 level = 0
             for each in more if level < len(_LEVELS) else ():
-                finished, number = not each.layers, number + 1
-                # Settled groups wait for what else the same choices lead to.
-                if not finished or self._waits(number, each.groups, waiting):
-                    heappush(queue, (level, finished - each.groups.n_trees, number, each))
+                number += 1
+                heappush(queue, (level, (not each.layers) - each.groups.n_trees, number, each))
         return self.best
-
-    def _waits(
-        self, number: int, groups: Groups, waiting: dict[int, tuple[Groups, FloatArray]]
-    ) -> bool:
-        """Let groups wait under a number; False if they hardly differ from others, and join these.
-
-        ``waiting``: groups, and the lowest and highest predictions of each, shape (2, n_groups).
-        """
-        ends = self._predicted(groups.leaf, groups.n_trees)
-        for k, (other, known) in waiting.items():
-            both = None
-            if other.n_trees == groups.n_trees:
-                both = joined(other, groups, known, ends)
-            if both is not None:
-                waiting[k] = both, self._predicted(both.leaf, both.n_trees)
-                return False
-        waiting[number] = groups, ends
-        return True
 
     def _start(self) -> Groups:
         first = np.tile(self.geometry.leaf_start[:-1], (2, 1, 1))
@@ -229,7 +205,7 @@ class ByNodes:
             for _, s, v, key in sorted(order):
                 layer_bounds = bounds[s]
                 if key not in cache.found:
-                    cache.found[key] = choices(layers[s], layer_bounds, groups, v, level.half)
+                    cache.found[key] = choices(layers[s], layer_bounds, groups, v)
                 found = cache.found[key]
                 if found is None:
                     continue

@@ -1,16 +1,11 @@
 """Rows of raw tables from groups of rows: boxes and classes, and values inside boxes.
 
-Rows of groups shared out over boxes and classes, so that every leaf holds what it counts.
-
 A group may lie in several boxes: no sum of the trees tells them apart. Counts of leaves rule out
-some ways to share out rows, and mostly leave others. Of these, the likeliest is the answer; others
-by chance say how sure it is.
+some ways to share out its rows, and mostly leave others. Of these, the likeliest is the answer.
+Inside its box, a row has each value as often as it is frequent in its column.
 """
 
 from __future__ import annotations
-
-from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -18,13 +13,11 @@ from scipy.sparse import block_diag, csr_array, hstack, identity, vstack
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import cheapest
-from treeleak.attacks.loss_sums import sum_kernels, value_kernels
 from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.attacks.loss_sums.node_search import ByNodes
-from treeleak.attacks.loss_sums.values_in_boxes import values_in_boxes
+from treeleak.attacks.loss_sums.sum_kernels import compile_all
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.core.text import bounded
 from treeleak.evidence import LossSums
@@ -43,30 +36,18 @@ _LEAST_TREES = 3
 """Trees that must be settled for their groups to say more than counts alone."""
 _SURE, _LABEL = 0.99, 0.9
 """Probability that a row lies in its box, and that it is of the class found, at most."""
-_CHAINS = 4
-"""Chains of draws of values, over all ways to share out rows; each has one at least."""
 
 
 def raw_rows(
-    evidence: LossSums, geometry: Geometry, values: ValueIndex, clock: Clock, seed: int, why: str
+    evidence: LossSums, geometry: Geometry, values: ValueIndex, clock: Clock, why: str
 ) -> Answer | None:
     """Rebuild rows without a list of the cells; None where too few trees are settled.
 
     ``why``: why cells are not enumerated.
     """
-    ensemble, fitting = fitted(geometry.release)
-    if (
-        len(geometry.release.classes) != 2
-        or len(ensemble.base_scores) != 1
-        or geometry.schema.rules
-        or evidence.n_rows > _MOST_ROWS
-        # The number of rows of a class follows from the first tree's steps; each leaf takes one.
-        or not fitting.started
-        or not fitting.plain
-        or evidence.rough
-    ):
+    if not followed(evidence, geometry):
         return None
-    clock.untimed(compile_loops)
+    clock.untimed(compile_all)
     search = ByNodes(evidence, geometry, clock.part(_SHARE * clock.left))
     # What lies between two looks at the clock may take long.
     with search.clock.cut_short(_LATE):
@@ -76,7 +57,9 @@ def raw_rows(
         return None
     clock.report_progress("choosing values", 0.8)
     leaf = _leaves(search)
-    label, box, share = _shares(groups, geometry, leaf, search.begin, clock, seed)
+    of_box, likely = inside_boxes(groups, search.begin)
+    label, box = assign_rows_to_boxes(groups, leaf, likely, clock)
+    share = np.column_stack([of_box[box], np.eye(2)[label]])
     # What the columns' rows say of those that no tree tests.
     share = share[:, values.atom_of] * values.prior(share.sum(axis=0))
     cost = values.expected_cost(share)
@@ -102,10 +85,19 @@ def raw_rows(
     )  # fmt: skip
 
 
-def compile_loops() -> None:
-    """Compile the loops that rebuild rows."""
-    sum_kernels.compile_all()
-    value_kernels.compile_all()
+def followed(evidence: LossSums, geometry: Geometry) -> bool:
+    """Whether rows can be followed through the trees, node by node."""
+    ensemble, fitting = fitted(geometry.release)
+    return (
+        len(geometry.release.classes) == 2
+        and len(ensemble.base_scores) == 1
+        and not geometry.schema.rules
+        and evidence.n_rows <= _MOST_ROWS
+        # The number of rows of a class follows from the first tree's steps; each leaf takes one.
+        and fitting.started
+        and fitting.plain
+        and not evidence.rough
+    )
 
 
 def _leaves(search: ByNodes) -> IntArray:
@@ -116,95 +108,45 @@ def _leaves(search: ByNodes) -> IntArray:
     return search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
 
 
-def _shares(
-    groups: Groups, geometry: Geometry, leaf: IntArray, begin: IntArray, clock: Clock, seed: int
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Say where rows lie, and how likely each has each atom and is of each class.
-
-    ``leaf``, shape (n_boxes, n_trees): those of each box; ``begin``: first atom of each attribute.
-    Returns classes, boxes, and an array of shape (n_rows, n_atoms + 2).
-    """
-    ways = assign_rows_to_boxes(groups, leaf, begin, clock, seed)
-    n_chains = max(_CHAINS // len(ways), 1)
-
-    def values(way: int) -> list[FloatArray]:
-        if way and clock.stopped:
-            return []
-        label, box = ways[way]
-        atom_share = values_in_boxes(
-            geometry, leaf[box], label, groups.box[box], clock, (seed, way), n_chains
-        )
-        return [np.column_stack([atom_share, np.eye(2)[label]])]
-
-    every = run_all([partial(values, way) for way in range(len(ways))])
-    return *ways[0], np.mean([share for shares in every for share in shares], axis=0)
-
-
 _SECONDS = 10.0
-"""Most time for the likeliest way, and as much again for all others."""
-_WAYS = 6
-"""Ways to share out rows, where there are several."""
+"""Most time to share out rows."""
 _MISSED = 1e3
 """What a row that a leaf lacks weighs beside how likely boxes are."""
 
 
 def assign_rows_to_boxes(
-    groups: Groups, leaf: IntArray, begin: IntArray, clock: Clock, seed: int
-) -> list[tuple[IntArray, IntArray]]:
-    """Share out rows over boxes and classes: the likeliest way first, then others by chance.
+    groups: Groups, leaf: IntArray, likely: FloatArray, clock: Clock
+) -> tuple[IntArray, IntArray]:
+    """Share out rows over boxes and classes in the likeliest way; returns classes and boxes.
 
-    Others are the likeliest with Gumbel's noise added: so each alone would be drawn as often as it
-    is likely (Papandreou and Yuille 2011). There are none where every group has one box.
-
-    Parameters
-    ----------
-    groups : Groups
-    leaf : int array, shape (n_boxes, n_trees)
-        Leaves of each box.
-    begin : int array, shape (n_attributes + 1,)
-        First atom of each attribute.
-    clock : Clock
-    seed : int
-
-    Returns
-    -------
-    list of two int arrays, shape (n_rows,) each
-        Of each way the classes of the rows, and their boxes. Rows of a group stand in the same
-        places in all.
+    ``leaf``, shape (n_boxes, n_trees): leaves of each box. ``likely``, shape (n_boxes,): how likely
+    a row is to lie in each, a logarithm.
     """
-    program, likely = _Program.of(groups, leaf), _likely(groups, begin)
-    first = program.likeliest(likely, min(clock.left, _SECONDS))
-    ways = [_in_turns(groups, leaf) if first is None else first]
-    rng = np.random.default_rng(seed)
-    while len(groups.rows) < len(groups.group) and len(ways) < _WAYS and not clock.stopped:
-        by_chance = likely + rng.gumbel(size=len(likely))
-        other = program.likeliest(by_chance, min(clock.left, _SECONDS) / _WAYS)
-        if other is None:
-            break
-        ways.append(other)
-    return [_listed(way) for way in ways]
-
-
-def _listed(held: IntArray) -> tuple[IntArray, IntArray]:
-    """List rows, those of a group together: their classes, and their boxes."""
+    found = _Program.of(groups, leaf).likeliest(likely, min(clock.left, _SECONDS))
+    held = _in_turns(groups, leaf) if found is None else found
     label, box = np.divmod(np.repeat(np.arange(held.size), held.ravel()), held.shape[1])
     order = np.lexsort((label, box))
     return label[order], box[order]
 
 
-def _likely(groups: Groups, begin: IntArray) -> FloatArray:
-    """Say how likely a row is to lie in each box: a logarithm, of shape (n_boxes,).
+def inside_boxes(groups: Groups, begin: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Say how likely a row of each box has each atom, and how likely it is to lie in the box.
 
     Attributes are taken one by one, and each atom for as frequent as it is where groups lie evenly
-    in their boxes.
+    in their boxes, and one row more over all atoms. ``begin``: first atom of each attribute.
+    Returns shares, shape (n_boxes, n_atoms), and logarithms, shape (n_boxes,).
     """
-    rows = (groups.rows / np.bincount(groups.group))[groups.group]
-    out = np.zeros(len(groups.group))
-    for first, end in pairwise(begin.tolist()):
-        inside = groups.box[:, first:end]
-        usual = rows @ (inside / inside.sum(axis=1, keepdims=True)) + 1.0 / (end - first)
-        out += np.log(inside @ usual / usual.sum())
-    return out
+    rows, size = (groups.rows / np.bincount(groups.group))[groups.group], np.diff(begin)
+
+    def added(of_atoms: FloatArray) -> FloatArray:
+        return np.add.reduceat(of_atoms, begin[:-1], axis=1)
+
+    even = groups.box / np.repeat(added(groups.box.astype(float)), size, axis=1)
+    frequent = rows @ even + np.repeat(1.0 / size, size)
+    weight = groups.box * frequent
+    inside = added(weight)
+    likely = np.log(inside / added(frequent[None])).sum(axis=1)
+    return weight / np.repeat(inside, size, axis=1), likely
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,8 @@ Short = NDArray[np.int16]
 Places = NDArray[np.int32]
 Listed = tuple[Short, FloatArray, FloatArray, Places, Places]
 """Of each choice: rows, both sums, the choice that it goes on from, and by which way."""
-Quarter = tuple[IntArray, FloatArray, IntArray, IntArray, IntArray]
-"""Of each choice, sorted by rest: its key, the first sum, the rest; where rests begin; order."""
 _MANY = 2.0**72
 """More choices than can be looked at."""
-_SCATTER = np.uint64(0x9E3779B97F4A7C15)
-"""Times that, numbers are scattered over all places (Knuth, The Art of Computer Programming 3,
-section 6.4)."""
 
 
 @njit()
@@ -133,73 +128,6 @@ def meet(
 
 
 @njit()
-def four_way(
-    a: Quarter, b: Quarter, c: Quarter, d: Quarter, modulus: int, begin: int, end: int,
-    wanted: IntArray, first: float, off_first: float, off_one: float, out: IntArray,
-) -> int:  # fmt: skip
-    """Find choices of four quarters whose keys come to what is wanted, and the first sums, too.
-
-    Looks at pairs of the first two quarters whose keys leave the rests begin, ..., end - 1.
-    ``first``: up to a whole number. Returns how many there are in ``out``, shape (n_most, 4); -1
-    if more than it can hold.
-    """
-    # Pairs of the first two quarters: keys that fall into one place are linked.
-    n, size, shift = 0, 0, np.uint64(63)
-    head, behind = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-    keys, firsts = np.empty(0, dtype=np.int64), np.empty(0)
-    pair = np.empty((0, 2), dtype=np.int32)
-    lowest, highest = a[0].min() + b[0].min(), wanted.max() - c[0].min() - d[0].min()
-    for rest in range(begin, end):
-        used = 0
-        for i in range(len(a[0])):
-            other = (rest - a[2][i]) % modulus
-            used += b[3][other + 1] - b[3][other]
-        if used > size:
-            size = max(size, 16)
-            while used > size:
-                size *= 2
-            head, behind = np.empty(2 * size, dtype=np.int32), np.empty(size, dtype=np.int32)
-            keys, firsts = np.empty(size, dtype=np.int64), np.empty(size)
-            pair = np.empty((size, 2), dtype=np.int32)
-            shift = np.uint64(63 - int(np.log2(size)))
-        head[:] = -1
-        used = 0
-        for i in range(len(a[0])):
-            other = (rest - a[2][i]) % modulus
-            for j in range(b[3][other], b[3][other + 1]):
-                key = a[0][i] + b[0][j]
-                if key > highest:
-                    continue
-                at = (np.uint64(key) * _SCATTER) >> shift
-                keys[used], firsts[used] = key, a[1][i] + b[1][j] - first
-                pair[used, 0], pair[used, 1] = i, j
-                behind[used] = head[at]
-                head[at] = used
-                used += 1
-        if used == 0:
-            continue
-        for total in wanted:
-            for i in range(len(c[0])):
-                other = (total - rest - c[2][i]) % modulus
-                for j in range(d[3][other], d[3][other + 1]):
-                    key = total - c[0][i] - d[0][j]
-                    if key < lowest:
-                        continue
-                    e = head[(np.uint64(key) * _SCATTER) >> shift]
-                    while e >= 0:
-                        if keys[e] == key and _whole(
-                            firsts[e] + c[1][i] + d[1][j], off_first, off_one
-                        ):
-                            if n == len(out):
-                                return -1
-                            out[n, 0], out[n, 1] = a[4][pair[e, 0]], b[4][pair[e, 1]]
-                            out[n, 2], out[n, 3] = c[4][i], d[4][j]
-                            n += 1
-                        e = behind[e]
-    return n
-
-
-@njit()
 def counted(begin: IntArray, rows: IntArray, items: IntArray, most: int) -> FloatArray:
     """Count the choices of a way for each of some items that have 0, 1, up to ``most`` rows.
 
@@ -236,8 +164,4 @@ def compile_all() -> None:
     counted(np.zeros(2, np.int64), ways[0], ways[0], 1)
     one, none = np.zeros(1), np.zeros((1, 2), np.int64)
     meet(one, one, one, one, 1.0, 1.0, 1.0, none)
-    each = np.zeros(2, np.int64)
-    quarter: Any = each[:1], one, each[:1], each, each[:1]
-    out = np.zeros((1, 4), np.int64)
-    four_way(quarter, quarter, quarter, quarter, 1, 0, 1, each, 1.0, 1.0, 1.0, out)
     trace(listed[3], listed[4], ways[0], 0, ways[0])
