@@ -9,14 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
 from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
+from treeleak.attacks.known_draws import walking
 from treeleak.attacks.known_draws.classes import find_classes
+from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.run import fallback_rows
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.schema import Binary, Schema
+from treeleak.partition.value_index import values_in
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.schema import Binary, Numeric, Schema
 
 SCHEMA = Schema([Binary("a"), Binary("b")])
 
@@ -144,3 +151,20 @@ def test_few_equations_are_no_guess():
     found = find_classes(evidence, every_class(evidence), Clock(60.0), 0)
     assert not found.guessed
     assert not found.sure.any()
+
+
+def test_classes_are_certain_though_rows_miss_counts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = (X[:, 0] + rng.normal(size=40) > 0.8).astype(int)
+    release = to_release(RandomForestClassifier(30, random_state=0).fit(X, y))
+    geometry = Geometry.of(release, Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(3)]))
+    evidence = KnownDraws(geometry, known_draws(release).counts)
+    found = walking.classes_of(evidence, None, None, Clock(120.0), 0)
+    assert (found.label == y)[evidence.drawn].all()
+    assert (found.sure == evidence.drawn).all()
+    rows = fallback_rows(Domains.of(evidence), values_in(geometry))
+    assert rows.misfit
+    believed = walking._with_classes(replace(rows, confidence=np.ones_like(rows.confidence)), found)
+    assert (believed.confidence[:, -1] > 0.999).tolist() == found.sure.tolist()
+    assert believed.confidence.max() < 1.0

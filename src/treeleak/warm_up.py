@@ -18,7 +18,6 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.attacks.known_draws.belief_propagation import compile_beliefs
 from treeleak.attacks.known_draws.listing import compile_loops
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.raw_rows import compile_loops as compile_raw
@@ -92,7 +91,6 @@ def found_seed() -> None:
     for part in (model, *model.estimators_):
         part.random_state = None
     reconstruct(model, schema, time_limit=_ENOUGH, seed_search=200)
-    compile_beliefs()
 
 
 def hidden_draws() -> None:

@@ -7,13 +7,10 @@ of where the rows lie.
 Message passing (vector AMP: Rangan, Schniter and Fletcher 2019) finds all classes in some
 hundredths of a second, as long as there are enough equations for each row: .46 where 37 % of the
 rows are of a class, .39 for 22 %. Half as many have one solution only, to which whole trees alone
-lead on no known way. What all leaves count leads near it (:mod:`beliefs`), and message passing then
-mends the rest, if nine in ten classes are right.
+lead on no known way.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit, logit, xlogy
@@ -36,19 +33,6 @@ _LEAST = 1e-10
 _ALONE = 20.0 * np.log(2.0)
 """Negative log of the number of other classes that would meet the equations by chance, from which
 on there are taken to be none."""
-_WRONG = 0.1
-"""How much of a guess is taken to be no better than the shares of the classes."""
-_FEW = 0.1
-"""Share of what whole trees alone miss that a guess from leaves may miss. More is no progress: rows
-of breast cancer missed half as much with fewer classes right."""
-Guess = tuple[IntArray, int]
-"""Classes of all rows, and by how much they miss what whole trees count."""
-Mended = Callable[[FloatArray], Guess]
-"""Mends a guess by what whole trees count: how probable it is of each row that it is of each class,
-shape (n_rows, n_classes)."""
-Propagate = Callable[[Mended], Guess | None]
-"""Guesses classes from what leaves count, until a guess can be mended; None if there is no guess.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +47,11 @@ class Classes:
     guessed: bool = False
     """Whether no others meet it than some that were not found."""
 
-    def possible(self, otherwise: BoolArray) -> BoolArray:
-        """Of which classes rows are; where that is not sure, ``otherwise``, of the same shape."""
-        one_hot = self.label[:, None] == np.arange(otherwise.shape[1])
-        return np.where(self.sure[:, None] | self.guessed, one_hot, otherwise)
 
-
-def find_classes(
-    evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: int,
-    propagate: Propagate = lambda _: None,
-) -> Classes:  # fmt: skip
+def find_classes(evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: int) -> Classes:
     """Find classes that meet what whole trees count.
 
-    ``possible``, shape (n_rows, n_classes): of which classes rows may be. ``propagate`` is called
-    where whole trees do not suffice, though only one choice meets them: it guesses from what leaves
-    count, until a guess can be mended, and returns the best; None if there is none.
+    ``possible``, shape (n_rows, n_classes): of which classes rows may be.
     """
     weight, target = _equations(evidence)
     n_classes = target.shape[1]
@@ -89,17 +63,8 @@ def find_classes(
     spectrum = _Spectrum(weight)
     alone = spectrum.log_others(shares) < -_ALONE
 
-    def believed(prior: FloatArray) -> Guess:
-        out = label.copy()
-        out[open_] = spectrum.classes(target, np.where(possible, prior, 0.0))
-        return out, int(np.abs(weight @ np.eye(n_classes)[out[open_]] - target).sum())
-
-    def mended(probable: FloatArray) -> Guess:
-        return believed((1.0 - _WRONG) * probable[open_] + _WRONG * shares)
-
-    label, missed = believed(np.broadcast_to(shares, possible.shape))
-    if missed and alone and (found := propagate(mended)) is not None and found[1] <= _FEW * missed:
-        label, missed = found
+    label[open_] = spectrum.classes(target, np.where(possible, shares, 0.0))
+    missed = (weight @ np.eye(n_classes)[label[open_]] != target).any()
     if not missed and alone:
         return Classes(label, evidence.drawn)
     none = np.zeros(len(label), dtype=bool)

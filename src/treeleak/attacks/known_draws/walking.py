@@ -1,7 +1,7 @@
 """Rows that walk, where leaves cannot be narrowed down to few candidates.
 
 Classes come first, for walks cannot meet the counts with wrong ones. Rows then walk within what is
-left of their leaves. Where that takes long, they begin where they probably lie.
+left of their leaves.
 """
 
 from __future__ import annotations
@@ -15,21 +15,14 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import finely_cut
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
-from treeleak.attacks.known_draws.belief_propagation import (
-    classes_by_leaves,
-    compile_beliefs,
-    places_by_leaves,
-)
-from treeleak.attacks.known_draws.classes import Classes, Guess, Mended, find_classes
+from treeleak.attacks.known_draws.classes import Classes, find_classes
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.leaf_beliefs import LeafBeliefs
 from treeleak.attacks.large_grid.bayes_estimate import estimate_between_thresholds
 from treeleak.attacks.large_grid.midpoint_constraints import say_more
-from treeleak.attacks.large_grid.restarts import takes_long
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import MOST_SURE
 from treeleak.evidence import KnownDraws
@@ -42,9 +35,9 @@ _WALKERS = 2
 """Walks between thresholds, side by side."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
-_LABELS, _LEAVES, _PLACES = 0.2, 0.5, 0.6
+_LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list, and for what follows
-from them; and the shares for classes and for places by what leaves count."""
+from them."""
 
 
 def rows_walked(
@@ -63,8 +56,6 @@ def rows_walked(
             domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
             constraints = restrict_to_domains(constraints, domains)
             narrow = partial(_assumed, domains)
-        if takes_long(constraints):
-            constraints = _led(constraints, domains, classes, side_info.parts, clock)
     answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
     return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
 
@@ -144,21 +135,6 @@ def _within_leaves(rows: Rows, values: ValueIndex, constraints: RowConstraints) 
     return replace(rows, within=np.where(rows.proved[:, None], 1.0, within))
 
 
-def _led(
-    constraints: RowConstraints, domains: Domains, classes: Classes, parts: KnownParts | None,
-    clock: Clock,
-) -> RowConstraints:  # fmt: skip
-    """Let rows begin where they probably lie, by what every leaf counts."""
-    beliefs = _beliefs(domains, parts, classes.possible(domains.classes), clock)
-    if beliefs is None:
-        return constraints
-    part = clock.part(_PLACES * clock.left)
-    if constraints.closed is not None and constraints.span is not None:
-        beliefs = beliefs.within(constraints.closed, constraints.span, classes.label, part)
-    probable = places_by_leaves(beliefs, part)
-    return replace(constraints, probable=probable.astype(np.float32))
-
-
 def _with_classes(rows: Rows, classes: Classes) -> Rows:
     """Say that classes are certain which no other choice of classes can be, whatever rows miss.
 
@@ -204,42 +180,21 @@ def classes_of(
     evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock,
     seed: int, before: Classes | None = None, early: bool = False,
 ) -> Classes:  # fmt: skip
-    """Find the classes of the rows: known, proved, or from what whole trees or leaves count.
+    """Find the classes of the rows: known, proved, or from what whole trees count.
 
-    ``before``: what was found before leaves were narrowed; leaves are not asked again. ``early``:
-    whether they are narrowed later, and the integer solver waits for that.
+    ``before``: what was found before leaves were narrowed. ``early``: whether they are narrowed
+    later, and the integer solver waits for that.
     """
+    if before is not None and before.sure.any():
+        return before
     drawn, n_classes = evidence.drawn, evidence.n.shape[1]
     possible = np.ones((len(drawn), n_classes), dtype=bool)
     if domains is not None:
         possible = domains.classes | ~drawn[:, None]
     if parts is not None:
         possible &= parts.allowed[:, -n_classes:][parts.group]
-    known = np.asarray(possible.sum(axis=1) == 1)
-    if known[drawn].all():
+    if (possible.sum(axis=1) == 1)[drawn].all():
         return Classes(possible.argmax(axis=1), drawn)
-    if before is not None and (before.sure.any() or not known.any()):
-        return before
-
-    def by_leaves(mended: Mended) -> Guess | None:
-        if domains is None or before is not None:
-            return None
-        beliefs = _beliefs(domains, parts, possible, clock)
-        part = clock.part(_LEAVES * clock.left)
-        return None if beliefs is None else classes_by_leaves(beliefs, mended, part)
-
-    part = clock.part(0.0 if early else _LABELS * clock.left)
-    return find_classes(evidence, possible, part, seed, by_leaves)
-
-
-def _beliefs(
-    domains: Domains, parts: KnownParts | None, possible: BoolArray, clock: Clock
-) -> LeafBeliefs | None:
-    """Lay out all trees for what leaves count to be heard; None if that takes too much room.
-
-    ``possible``, shape (n_rows, n_classes): of which classes rows may be.
-    """
-    clock.untimed(compile_beliefs)
-    with suppress(GridTooLarge):
-        return LeafBeliefs.of(domains.evidence, domains.boxes, parts, possible, clock)
-    return None
+    return find_classes(
+        evidence, possible, clock.part(0.0 if early else _LABELS * clock.left), seed
+    )
