@@ -7,7 +7,7 @@ walk need not look at the tree.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.compiled import lowest_bit, njit, put
+
+_AT_ONCE = 2**22
+"""Pairs of a row and a leaf that are looked at together: tens of megabytes."""
 
 
 def atom_intervals(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArray, BoolArray]:
@@ -36,13 +38,54 @@ def atom_intervals(domains: Domains, closed: NDArray[np.uint8]) -> tuple[IntArra
         Trees that drew the row and have one leaf that is not closed, in which all that the span
         leaves open lies.
     """
-    boxes, forest = domains.boxes, domains.boxes.forest
-    radix, leaf_start = boxes.geometry.radix, boxes.geometry.leaf_start
-    span = np.empty((2, len(closed), len(radix)), dtype=np.int64)
-    decided = np.zeros((len(closed), len(leaf_start) - 1), dtype=bool)
-    where = leaf_start, boxes.place, forest.set_start, forest.leaves, radix
-    spans_of_rows(closed, domains.drawn, where, span, decided)
+    n_rows, n_leaves = closed.shape
+    span = np.empty((2, n_rows, len(domains.boxes.place)), dtype=np.int64)
+    decided = np.empty((n_rows, len(domains.draws)), dtype=bool)
+    size = max(_AT_ONCE // n_leaves, 1)
+    for begin in range(0, n_rows, size):
+        rows = slice(begin, begin + size)
+        _fill(domains, rows, closed[rows] == 0, span[:, rows], decided[rows])
     return span, decided
+
+
+def _fill(
+    domains: Domains, rows: slice, open_: BoolArray, span: IntArray, decided: BoolArray
+) -> None:
+    """Write the spans of some rows, and which trees they settle."""
+    boxes, geometry = domains.boxes, domains.boxes.geometry
+    start, leaves = geometry.leaf_start[:-1], boxes.forest.leaves
+    drawn = domains.draws.T[rows] > 0
+    every = np.arange(open_.shape[1], dtype=np.int32)
+    decided[:] = drawn & (np.add.reduceat(open_, start, axis=1, dtype=np.int32) == 1)
+    only = np.where(decided, np.add.reduceat(open_ * every, start, axis=1), 0)
+    for a, (p, radix) in enumerate(zip(boxes.place, geometry.radix, strict=True)):
+        if p >= 0:
+            low, high, gone = leaves.low[:, p], leaves.high[:, p], leaves.gone[:, p] != 0
+            nothing = np.where(gone, radix - 1, radix)
+            least = np.where(open_, np.where(low <= high, low, nothing), radix)
+            most = np.where(open_, np.where(gone, radix - 1, np.where(low <= high, high, -1)), -1)
+            least = np.minimum.reduceat(least, start, axis=1)
+            most = np.maximum.reduceat(most, start, axis=1)
+            first, last = np.where(drawn, least, 0).max(axis=1), np.where(drawn, most, radix)
+            last = np.minimum(last.min(axis=1), radix - 1)
+        else:
+            admitted = boxes.admitted(every[:, None], a)
+            inside = np.ones((len(open_), radix), dtype=bool)
+            for t, (i, j) in enumerate(pairwise(geometry.leaf_start)):
+                some = open_[:, i:j].astype(np.float32) @ admitted[i:j].astype(np.float32) > 0.0
+                inside &= some | ~drawn[:, [t]]
+            first, last = inside.argmax(axis=1), radix - 1 - inside[:, ::-1].argmax(axis=1)
+            last[~inside.any(axis=1)] = -1
+        empty = first > last
+        span[0, :, a], span[1, :, a] = np.where(empty, 0, first), np.where(empty, radix - 1, last)
+        first, last = span[0, :, a, None], span[1, :, a, None]
+        if p >= 0:
+            # A missing value stands last.
+            last = last - (gone[only] & (last == radix - 1))
+            decided &= (first > last) | ((low[only] <= first) & (last <= high[only]))
+        else:
+            total = np.pad(admitted.cumsum(axis=1), ((0, 0), (1, 0)))
+            decided &= total[only, last + 1] - total[only, first] == last - first + 1
 
 
 def restrict_to_domains(
@@ -69,87 +112,3 @@ def restrict_to_domains(
         closed[rows] |= is_leaf.astype(np.uint8)
     span, decided = atom_intervals(domains, closed)
     return replace(constraints, closed=closed, span=span, decided=decided)
-
-
-@njit()
-def spans_of_rows(closed: Any, trees_of: Any, where: Any, out: Any, decided: Any) -> None:
-    """Write the spans of all rows, and which trees they settle.
-
-    ``trees_of``: the trees that drew each row, and where each row's begin. ``where``: what each
-    leaf admits.
-    """
-    drawn_start, drawn = trees_of
-    leaf_start, place, set_start, leaves, radix = where
-    low, high, gone, members = leaves
-    n_attributes = len(place)
-    lows, highs = np.empty((2, n_attributes), dtype=np.int64)
-    sets = np.empty(members.shape[1], dtype=np.uint64)
-    either = np.empty(members.shape[1], dtype=np.uint64)
-    for k in range(len(closed)):
-        lows[:], sets[:] = 0, ~np.uint64(0)
-        put(highs, radix - 1)
-        trees = drawn[drawn_start[k] : drawn_start[k + 1]]
-        only = np.full(len(trees), -1)
-        for i in range(len(trees)):
-            t, n_left = trees[i], 0
-            least, most = radix.copy(), np.full(n_attributes, -1)
-            either[:] = np.uint64(0)
-            for e in range(leaf_start[t], leaf_start[t + 1]):
-                if closed[k, e]:
-                    continue
-                only[i] = e if n_left == 0 else -1
-                n_left += 1
-                either |= members[e]
-                for a in range(n_attributes):
-                    p = place[a]
-                    if p >= 0:
-                        if low[e, p] <= high[e, p]:
-                            least[a] = min(least[a], low[e, p])
-                            most[a] = max(most[a], high[e, p])
-                        if gone[e, p]:
-                            least[a], most[a] = min(least[a], radix[a] - 1), radix[a] - 1
-            sets &= either
-            for a in range(n_attributes):
-                if place[a] >= 0:
-                    lows[a], highs[a] = max(lows[a], least[a]), min(highs[a], most[a])
-        for a in range(n_attributes):
-            if place[a] < 0:
-                begin, end = set_start[-1 - place[a]], set_start[-place[a]]
-                lows[a], highs[a] = radix[a], -1
-                for w in range(begin, end):
-                    word = sets[w]
-                    while word:
-                        v = 64 * (w - begin) + lowest_bit(word)
-                        word &= word - np.uint64(1)
-                        lows[a], highs[a] = min(lows[a], v), max(highs[a], v)
-                highs[a] = min(highs[a], radix[a] - 1)
-            if lows[a] > highs[a]:
-                lows[a], highs[a] = 0, radix[a] - 1
-            out[0, k, a], out[1, k, a] = lows[a], highs[a]
-        for i in range(len(trees)):
-            if only[i] >= 0:
-                decided[k, trees[i]] = _holds(
-                    only[i], leaves, place, set_start, radix, out[0, k], out[1, k]
-                )
-
-
-@njit()
-def _holds(
-    e: int, leaves: Any, place: Any, set_start: Any, radix: Any, lows: Any, highs: Any
-) -> bool:
-    """Whether a leaf admits all atoms of a span."""
-    low, high, gone, members = leaves
-    for a in range(len(place)):
-        p, first, last = place[a], lows[a], highs[a]
-        if p >= 0:
-            # A missing value stands last.
-            if gone[e, p] and last == radix[a] - 1:
-                last -= 1
-            if first <= last and not low[e, p] <= first <= last <= high[e, p]:
-                return False
-        else:
-            for v in range(first, last + 1):
-                word = members[e, set_start[-1 - p] + (v >> 6)]
-                if not (word >> np.uint64(v & 63)) & np.uint64(1):
-                    return False
-    return True

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
-from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
@@ -136,9 +135,7 @@ def compile_loops() -> None:
         domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
         listing = listed(domains, Clock(np.inf))
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
-        label = np.zeros(3, dtype=np.int64)
-        domains.chosen(label)
-        atom_intervals(domains, domains.closed(label, label > 0))
+        domains.chosen(np.zeros(3, dtype=np.int64))
     problem = listing.problem.narrowed(Clock(np.inf))
     first_fit = fit(problem, Clock(np.inf), evaluations=1)
     reaction(problem, first_fit.u)
