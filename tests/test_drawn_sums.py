@@ -130,7 +130,7 @@ def test_the_reaction_is_that_of_each_row_and_leaf(library):
     dual, rng = Dual.of(evidence, partition), np.random.default_rng(1)
     x = 0.3 * rng.normal(size=len(dual.right)) / dual.scale
     with Pool() as pool:
-        found, score = dual.reaction(x, pool), dual.scores(x, pool)
+        found, score = dual.reaction(x, pool), dual.scores(x)
     u = dual.probabilities(score, slice(0, len(X)))[0].astype(float)
     counts = np.stack([np.stack(s.counts) for s in dual.sums]).astype(float)
     n_sums, n_classes, n_trees, n_cells = counts.shape

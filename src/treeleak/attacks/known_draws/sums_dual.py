@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,16 +168,13 @@ class Dual:
             raise ValueError("cells are left out before scores have a reference")
         return replace(self, cell=self.cell[keep], leaf=leaf, sums=sums)
 
-    def scores(self, multipliers: FloatArray, pool: Pool) -> Singles:
+    def scores(self, multipliers: FloatArray) -> Singles:
         """What each tree that drew a row adds to its score, shape (n_trees, n_kinds)."""
         out = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
-        jobs = []
         for part, sums in zip(self.split(multipliers), self.sums, strict=True):
-            at_leaf = sums.at_leaves(part).astype(np.float32)
+            at_leaf = sums.at_leaves(part).astype(np.float32)[self.leaf]
             for c, counts in enumerate(sums.counts):
-                part_of = self._of_class(out, c)
-                jobs.append(partial(kernels.add_scores, self.leaf, counts, at_leaf, out=part_of))
-        self._tree_by_tree(jobs, pool)
+                self._of_class(out, c)[:] += at_leaf * counts
         return out
 
     def probabilities(self, score: Singles, rows: slice) -> tuple[Singles, FloatArray]:
@@ -197,7 +194,7 @@ class Dual:
 
     def look(self, multipliers: FloatArray, pool: Pool) -> Look:
         """Evaluate the dual."""
-        score = self.scores(multipliers, pool)
+        score = self.scores(multipliers)
 
         def some(rows: slice) -> tuple[float, IntArray, FloatArray, Singles]:
             u, log_z = self.probabilities(score, rows)
@@ -207,19 +204,13 @@ class Dual:
         done = run_all([partial(some, rows) for rows in self.blocks()], pool=pool)
         values, best, mass, drawn = zip(*done, strict=True)
         value = sum(values) - float(multipliers @ self.right)
-        held, together = np.zeros((len(self.sums), self.n_leaves)), np.sum(drawn, axis=0)
-        jobs = [
-            partial(kernels.add_sums, self.leaf, counts, self._of_class(together, c), out=out)
-            for sums, out in zip(self.sums, held, strict=True)
-            for c, counts in enumerate(sums.counts)
-        ]
-        self._tree_by_tree(jobs, pool)
-        expected = [s.of_statements(out) for s, out in zip(self.sums, held, strict=True)]
+        together = np.sum(drawn, axis=0)
+        expected = [s.of_statements(self._summed(together, s.counts)) for s in self.sums]
         return Look(value, np.concatenate(expected), np.concatenate(best), np.sum(mass, axis=0))
 
     def coordinates(self, multipliers: FloatArray, pool: Pool) -> Coordinates:
         """Measure multipliers anew, by how sums vary as if kinds of a row were independent."""
-        score, n = self.scores(multipliers, pool), len(self.sums)
+        score, n = self.scores(multipliers), len(self.sums)
 
         def some(rows: slice) -> Singles:
             u, _ = self.probabilities(score, rows)
@@ -229,18 +220,9 @@ class Dual:
         done = run_all([partial(some, rows) for rows in self.blocks()], pool=pool)
         drawn = np.sum(done, axis=0)
         covariance = np.zeros((n, n, self.n_leaves))
-        pairs = [(a, b) for a in range(n) for b in range(a, n)]
-        jobs = [
-            partial(
-                kernels.add_products, self.leaf, self.sums[a].counts[c], self.sums[b].counts[c],
-                self._of_class(drawn, c), out=covariance[a, b],
-            )
-            for a, b in pairs
-            for c in range(self.n_classes)
-        ]  # fmt: skip
-        self._tree_by_tree(jobs, pool)
-        for a, b in pairs:
-            covariance[b, a] = covariance[a, b]
+        for a, b in combinations_with_replacement(range(n), 2):
+            both = self._summed(drawn, self.sums[a].counts, self.sums[b].counts)
+            covariance[a, b] = covariance[b, a] = both
         return Coordinates.of(self, covariance.transpose(2, 0, 1))
 
     def reaction(self, multipliers: FloatArray, pool: Pool) -> Singles:
@@ -252,7 +234,7 @@ class Dual:
         term of the mean-field theory of Thouless, Anderson and Palmer (and of approximate message
         passing). Returns an array of shape (n_rows, n_kinds), its mean in each row taken out.
         """
-        score, n_rows = self.scores(multipliers, pool), self.draws.shape[1]
+        score, n_rows = self.scores(multipliers), self.draws.shape[1]
         u = np.concatenate([self.probabilities(score, rows)[0] for rows in self.blocks()])
         counts = self.counts
         covariance = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
@@ -297,11 +279,8 @@ class Dual:
         drawn, weight = self.draws @ u, np.zeros((self.n_leaves, len(self.sums)))
         off = np.zeros_like(weight)
         for a, (sums, scale) in enumerate(zip(self.sums, self.split(self.scale), strict=True)):
-            held = np.zeros(self.n_leaves)
-            for c in range(self.n_classes):
-                share = self._of_class(drawn, c)
-                kernels.add_sums(self.leaf, sums.counts[c], share, 0, len(self.leaf), held)
-            off[:, a] = sums.at_leaves(sums.of_statements(held) - sums.constraints.right)
+            held = sums.of_statements(self._summed(drawn, sums.counts))
+            off[:, a] = sums.at_leaves(held - sums.constraints.right)
             weight[:, a] = sums.at_leaves(1.0 / scale**2)
         added = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
         for a, c in product(range(len(self.sums)), range(self.n_classes)):
@@ -335,14 +314,18 @@ class Dual:
         """Where the share of each thread ends."""
         return [n * k // THREADS for k in range(THREADS + 1)]
 
-    def _tree_by_tree(self, jobs: list[partial[None]], pool: Pool) -> None:
-        """Do all jobs in some trees at a time: no two threads write to the same place."""
+    def _summed(self, drawn: Singles, *counts: tuple[Singles, ...]) -> FloatArray:
+        """Add up over the leaves what rows count, or products of it, shape (n_leaves,).
 
-        def some(first: int, last: int) -> None:
-            for job in jobs:
-                job.func(*job.args, first, last, job.keywords["out"])
-
-        run_all([partial(some, a, b) for a, b in pairwise(self._ends(len(self.leaf)))], pool=pool)
+        ``drawn``, shape (n_trees, n_kinds): rows expected of each kind that the tree drew.
+        """
+        out = np.zeros(self.n_leaves)
+        for t, leaf in enumerate(self.leaf):
+            weight = drawn[t].reshape(self.n_classes, -1)
+            for each in counts:
+                weight = weight * np.stack([of_class[t] for of_class in each])
+            out += np.bincount(np.tile(leaf, self.n_classes), weight.ravel(), self.n_leaves)
+        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,39 +10,6 @@ from treeleak.core.compiled import njit
 
 
 @njit()
-def add_scores(leaf: Any, counts: Any, multiplier: Any, first: int, last: int, out: Any) -> None:
-    """Add to scores of kinds in some trees what a row of a kind counts, times a multiplier.
-
-    ``leaf``, ``counts``, ``out``, shape (n_trees, n_cells). ``multiplier``, shape (n_leaves,).
-    """
-    for t in range(first, last):
-        for j in range(leaf.shape[1]):
-            out[t, j] += multiplier[leaf[t, j]] * counts[t, j]
-
-
-@njit()
-def add_sums(leaf: Any, counts: Any, drawn: Any, first: int, last: int, out: Any) -> None:
-    """Add up over the leaves of some trees what rows count that are expected in each cell.
-
-    ``drawn``, shape (n_trees, n_cells): rows expected there that the tree drew. ``out``, shape
-    (n_leaves,); other arrays as in :func:`add_scores`.
-    """
-    for t in range(first, last):
-        for j in range(leaf.shape[1]):
-            out[leaf[t, j]] += drawn[t, j] * counts[t, j]
-
-
-@njit()
-def add_products(
-    leaf: Any, one: Any, other: Any, drawn: Any, first: int, last: int, out: Any
-) -> None:
-    """As :func:`add_sums`, of products of two counts."""
-    for t in range(first, last):
-        for j in range(leaf.shape[1]):
-            out[leaf[t, j]] += drawn[t, j] * one[t, j] * other[t, j]
-
-
-@njit()
 def add_spread(
     leaf: Any, counts: Any, draws: Any, u: Any, first: int, last: int, least: float, out: Any
 ) -> None:

@@ -269,8 +269,7 @@ def _written(
     row, kind, u = np.arange(len(drawn)), found.best, np.ones(len(drawn))
     if found.missed:
         likely = list[tuple[IntArray, IntArray, FloatArray]]()
-        with Pool() as pool:
-            score = dual.scores(found.multipliers, pool)
+        score = dual.scores(found.multipliers)
         for block in dual.blocks():
             share, _ = dual.probabilities(score, block)
             k, each = np.nonzero(share >= _CANDIDATE)
