@@ -32,39 +32,20 @@ _WORLDS = 40
 """Datasets that are drawn, at most."""
 
 
-class Candidates(Protocol):
-    """Pairs that rows may be."""
-
-    @property
-    def fixed_pair(self) -> IntArray:
-        """Pair of each row that has one candidate, shape (n_rows,); -1 for the others."""
-
-    @property
-    def rows(self) -> IntArray:
-        """The open rows, shape (n_open,)."""
-
-    @property
-    def column(self) -> NDArray[Any]:
-        """Column of each candidate, shape (n_candidates,)."""
-
-    @property
-    def pair(self) -> IntArray:
-        """Pair of each column, shape (n_columns,)."""
-
-    @property
-    def owner(self) -> IntArray:
-        """Open row of each candidate, shape (n_candidates,)."""
-
-
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """:class:`Candidates` of any attack."""
+    """Pairs that rows may be, by whatever attack; as in a :class:`RowProblem`."""
 
     fixed_pair: IntArray
+    """Shape (n_rows,). Pair of each row that has one candidate; -1 for the others."""
     rows: IntArray
+    """Shape (n_open,). The open rows."""
     column: NDArray[Any]
+    """Shape (n_candidates,). Column of each candidate."""
     pair: IntArray
+    """Shape (n_columns,). Pair of each column."""
     owner: IntArray
+    """Shape (n_candidates,). Open row of each candidate."""
 
 
 class Places(Protocol):
@@ -84,7 +65,7 @@ class Places(Protocol):
 def rows_from_marginals(
     pair: IntArray,
     proved: BoolArray,
-    problem: Candidates,
+    problem: Marginals | RowProblem,
     u: FloatArray,
     pairs: Pairs,
     places: Places,
@@ -102,7 +83,7 @@ def rows_from_marginals(
         Pair of each row; -1 where no tree drew it.
     proved : bool array, shape (n_rows,)
         Whether the pair is proved.
-    problem : Candidates
+    problem : Marginals or RowProblem
         What rows may be ...
     u : float array, shape (n_candidates,)
         ... and their probabilities, for the rows that are not proved.
@@ -189,7 +170,7 @@ def typicality(
 
 
 def _shares(
-    pair: IntArray, proved: BoolArray, problem: Candidates, u: FloatArray, n_pairs: int
+    pair: IntArray, proved: BoolArray, problem: Marginals | RowProblem, u: FloatArray, n_pairs: int
 ) -> tuple[sparse.csr_array, IntArray]:
     """Probability of each pair for each row that some tree drew, and once for all the others.
 
