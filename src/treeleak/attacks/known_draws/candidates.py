@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.out_of_bag import RowSums
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import rounded
 from treeleak.core.errors import NotCovered
@@ -91,14 +91,12 @@ class RowProblem:
         if sets.sets.shape[1] * len(leaf) > MAX_CANDIDATES:
             raise _too_many(f"{n_rows:,} rows in {len(leaf):,} places")
         bits = kernels.open_rows(leaf, pairs.label_of, sets.set_of, sets.sets)
-        counts = kernels.count_rows(bits, 64 * sets.sets.shape[1])[: n_rows + 1]
-        if (total := int(counts.sum())) > MAX_CANDIDATES:
+        if (total := int(bits_set(bits).sum())) > MAX_CANDIDATES:
             raise _too_many(f"{total:,} candidates for {n_rows:,} rows")
-        start = np.cumsum(counts)
-        column = kernels.list_rows(bits, start)
+        start, column = _listed(bits, n_rows)
         rows = np.flatnonzero(evidence.drawn)
         drawn, *distinct = evidence.statements()
-        if (counts[1:][rows] == 0).any():
+        if (np.diff(start)[rows] == 0).any():
             raise Unmet
         problem = cls(
             evidence=evidence,
@@ -251,8 +249,9 @@ class RowProblem:
         missed = off != 0
         if len(off_d):
             missed |= np.repeat(off_d != 0, self.n_classes)
-        share: FloatArray = kernels.off_share(choice, self.equation, self.draws, missed)
-        return share
+        drawn = self.draws > 0
+        off_here = (missed[self.equation[:, choice]] & drawn).sum(axis=0)
+        return np.asarray(off_here / np.maximum(drawn.sum(axis=0), 1))
 
     def descended(self, choice: NDArray[np.integer[Any]], clock: Clock) -> IntArray:
         """Move single rows to where more counts are met, until no such move is left."""
@@ -313,10 +312,23 @@ class RowProblem:
     def _counts(
         self, choice: NDArray[np.integer[Any]], draws: NDArray[np.unsignedinteger[Any]]
     ) -> tuple[IntArray, IntArray]:
-        found = np.zeros(len(self.n), dtype=np.int64)
-        found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
-        kernels.add_counts(choice, self.equation, draws, found, found_d, self.n_classes)
-        return found, found_d
+        at, size = self.equation[:, choice].ravel(), len(self.n)
+        found = np.bincount(at, draws.ravel(), size).astype(np.int64)
+        rows = np.bincount(at, draws.ravel() > 0, size).astype(np.int64)
+        return found, rows.reshape(-1, self.n_classes).sum(axis=1)
+
+
+def _listed(bits: NDArray[np.uint64], n_rows: int) -> tuple[IntArray, NDArray[np.int32]]:
+    """Columns of each row, one row after the other, and where each row's begin, and the end.
+
+    ``bits``, shape (n_columns, n_words): the rows of each column.
+    """
+    sizes, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
+    for words in bits.T.copy():
+        flags = np.unpackbits(words[:, None].view(np.uint8), axis=1, bitorder="little").T
+        sizes.append(flags.sum(axis=1, dtype=np.int64))
+        columns.append(np.nonzero(flags)[1].astype(np.int32))
+    return np.concatenate(sizes)[: n_rows + 1].cumsum(), np.concatenate(columns)
 
 
 def _first(evidence: KnownDraws) -> IntArray:

@@ -90,10 +90,9 @@ class LeafBoxes:
         return np.concatenate([self._common(leaves[i : i + size]) for i in blocks], axis=1)
 
     def _common(self, leaves: NDArray[np.int32]) -> IntArray:
-        boxes, start = self.forest.leaves, self.forest.set_start
+        boxes = self.forest.leaves
         low, high = boxes.low[leaves].max(axis=1), boxes.high[leaves].min(axis=1)
         gone = boxes.gone[leaves].min(axis=1).astype(bool)
-        held = np.bitwise_and.reduce(boxes.members[leaves], axis=1)
         out = np.empty((3, len(leaves), len(self.place)), dtype=np.int64)
         for a, p in enumerate(self.place):
             if p >= 0:
@@ -102,10 +101,9 @@ class LeafBoxes:
                 out[1, :, a] = np.where(absent, end, (low[:, p] + high[:, p]) // 2)
                 out[2, :, a] = np.where(absent | gone[:, p], end, high[:, p])
             else:
-                words = np.ascontiguousarray(held[:, start[-1 - p] : start[-p]])
-                bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
-                out[:2, :, a] = bits.argmax(axis=1)
-                out[2, :, a] = bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
+                inside = self.admitted(leaves, a)
+                out[:2, :, a] = inside.argmax(axis=1)
+                out[2, :, a] = inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
         return out
 
     def admitted(self, leaves: NDArray[np.int32], attribute: int) -> BoolArray:

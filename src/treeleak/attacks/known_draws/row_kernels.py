@@ -38,40 +38,6 @@ def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
 
 
 @njit()
-def count_rows(bits: Any, n_rows: int) -> Any:
-    """In how many of the sets each row is, with one more 0 in front."""
-    out = np.zeros(n_rows + 1, dtype=np.int64)
-    for j in range(len(bits)):
-        for w in range(bits.shape[1]):
-            x = bits[j, w]
-            k = 64 * w
-            while x:
-                if x & np.uint64(1):
-                    out[k + 1] += 1
-                x >>= np.uint64(1)
-                k += 1
-    return out
-
-
-@njit()
-def list_rows(bits: Any, start: Any) -> Any:
-    """The sets in which each row is, row after row, ascending."""
-    place = start[:-1].copy()
-    out = np.empty(start[-1], dtype=np.int32)
-    for j in range(len(bits)):
-        for w in range(bits.shape[1]):
-            x = bits[j, w]
-            k = 64 * w
-            while x:
-                if x & np.uint64(1):
-                    out[place[k]] = j
-                    place[k] += 1
-                x >>= np.uint64(1)
-                k += 1
-    return out
-
-
-@njit()
 def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
     """Strike out candidates that one tree's counts rule out, given the bounds on its equations.
 
@@ -160,19 +126,6 @@ def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
                 if out:
                     alive[q] = False
     return -1
-
-
-@njit()
-def add_counts(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any, c: int) -> None:
-    """Add the counts that rows in the columns ``choice`` give; ``c``: number of classes."""
-    for t in range(len(draws)):
-        place = equation[t]
-        for k in range(len(choice)):
-            b = draws[t, k]
-            if b:
-                e = place[choice[k]]
-                found[e] += b
-                found_d[e // c] += 1
 
 
 @njit()
@@ -271,21 +224,6 @@ def reaction(row_numbers: Any, rows: Candidates, u: Any, gain: Any, most: float,
                 out[q] += min(max(x, -most), most)
             for q in range(start[k], start[k + 1]):
                 inside[place[column[q]] - base] = 0.0
-
-
-@njit()
-def off_share(choice: Any, equation: Any, draws: Any, off: Any) -> Any:
-    """In which share of the trees that drew it each row stands in an equation that is ``off``."""
-    out = np.zeros(len(choice), dtype=np.float64)
-    for k in range(len(choice)):
-        bad, seen = 0, 0
-        for t in range(len(draws)):
-            if draws[t, k]:
-                seen += 1
-                if off[equation[t, choice[k]]]:
-                    bad += 1
-        out[k] = bad / max(seen, 1)
-    return out
 
 
 @njit()
