@@ -120,7 +120,7 @@ def test_what_is_compiled_beforehand_is_all_that_runs():
     every = [value for module in modules for value in vars(module).values()]
     loops = [loop for loop in every if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]
-    assert sum(before) > 18
+    assert sum(before) > 12
     domains = [domains_of(MODELS["extra trees"], *people(30, 1))[0] for _ in range(2)]
     listed(domains[0], Clock(60.0))
     few = RandomForestClassifier(3, max_depth=3, random_state=0)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.known_draws import box_kernels, domain_kernels
+from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
@@ -27,6 +27,9 @@ from treeleak.schema import Binary, Schema
 
 _CAPS = (200, 2_000, 20_000)
 """Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
+_PARTIAL = 64
+"""Choices in some of the trees that are followed for each candidate that a row may have: most end
+before the last tree."""
 _MOST_LISTED = 0.8
 """Share of the rows that must be listed before more candidates of the others are."""
 _MOST = 1_000_000
@@ -163,15 +166,10 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
                 # Of a row that trees which did not draw it leave in many places, fewer are listed.
                 ways.append(all_trees[~domains.sums.beside[all_trees, k]])
             for row_trees in ways:
-                where = k, domains.bits, row_trees, start, boxes.word_start
-                if boxes.compared:
-                    n = domain_kernels.complete(
-                        *where, boxes.meets, *forest.leaves, forest.set_start, leaves, label
-                    )
-                else:
-                    n = box_kernels.list_boxes(
-                        *where, forest, boxes.depth, MORE_BOXES, leaves, label
-                    )
+                n = box_kernels.list_boxes(
+                    k, domains.bits, row_trees, start, boxes.word_start, forest, boxes.depth,
+                    min(_PARTIAL * most, MORE_BOXES), leaves, label,
+                )  # fmt: skip
                 if n >= 0:
                     meets = domains.meets_sums(k, leaves[:n, : len(row_trees)], row_trees)
                     found.append(
