@@ -42,10 +42,6 @@ _FEW_PLACES = 2.0
 """Leaves of a tree for each attribute with a test, from which on narrowing mostly leaves each row
 few places. So it was in 20 of 23 runs of ``known_raw`` above it (stroke, diabetes and adult of 200
 rows, mixed, stroke of 500), and in two of four below it (credit of 100)."""
-_JUDGED, _RECENT, _FASTER = 0.25, 2 / 3, 4.0
-"""Share of the time from which on it is asked whether narrowing leads anywhere, the share of what
-was spent since when its pace counts, and how much faster it may yet become: it mostly ends in a
-landslide."""
 _FEW = 1.0
 """Open leaves for each tree that drew a row up to which sums over the other trees are used early:
 with more, they take long and say little."""
@@ -186,14 +182,14 @@ class Domains:
 
         ``changed``, shape (n_rows,): rows of which leaves went since the last time; all of them,
         the first time. ``note`` is told of every step. Returns a leaf (row of A) whose counts no
-        rows can meet; -1 if there is none. Ends early where it would hardly come to an end.
+        rows can meet; -1 if there is none.
         """
         evidence, boxes = self.evidence, self.boxes
         d = np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d
         where = evidence.geometry.leaf_start, boxes.word_start
         changed = evidence.drawn.copy() if changed is None else changed
         due = changed.copy()
-        trees, pace = np.arange(len(evidence.draws)), _Pace(clock)
+        trees = np.arange(len(evidence.draws))
         with Pool() as pool:
 
             def each(
@@ -225,12 +221,10 @@ class Domains:
                 )
                 if bad >= 0:
                     return bad
-                open_leaves = self.open_leaves
-                changed |= self._use_sums(open_leaves <= _FEW * (evidence.draws > 0).sum(axis=0))
+                few = self.open_leaves <= _FEW * (evidence.draws > 0).sum(axis=0)
+                changed |= self._use_sums(few)
                 due |= changed | went
-                pace.add(-int(open_leaves.sum()))
                 open_leaves = self.open_leaves
-                pace.add(int(open_leaves.sum()))
                 n_open = int((open_leaves > 0).sum())
                 n_rows = evidence.n_rows
                 clock.report_progress(
@@ -238,8 +232,6 @@ class Domains:
                     f"{n_rows - n_open:,} of {n_rows:,} rows settled",
                     1.0 - n_open / max(n_rows, 1),
                 )
-                if pace.hopeless(int(open_leaves.sum())):
-                    break
                 while not (changed.any() or clock.stopped):
                     ready = np.flatnonzero(due & (open_leaves > 0))
                     if not len(ready):
@@ -379,26 +371,3 @@ def _open(n: IntArray, d: IntArray | None, c: int, b: int) -> BoolArray:
         # The other rows of the leaf: one at least for each class that is left, one draw for each.
         ok &= ((left > 0).sum(axis=1) <= d - 1) & (left.sum(axis=1) >= d - 1)
     return np.asarray(ok)
-
-
-class _Pace:
-    """How fast leaves are ruled out."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.whole = clock, clock.left
-        self.seconds, self.open = list[float](), list[int]()
-
-    def add(self, n_open: int) -> None:
-        """Take so many leaves to have been open from the start."""
-        self.open = [n + n_open for n in self.open]
-
-    def hopeless(self, n_open: int) -> bool:
-        """Whether so many leaves are open that the time will hardly suffice for them."""
-        spent = self.whole - self.clock.left
-        self.seconds.append(spent)
-        self.open.append(n_open)
-        if not _JUDGED * self.whole < spent < self.whole:
-            return False
-        before = max(int(np.searchsorted(self.seconds, _RECENT * spent, "right")) - 1, 0)
-        gone, took = self.open[before] - n_open, spent - self.seconds[before]
-        return n_open * took > _FASTER * gone * self.clock.left

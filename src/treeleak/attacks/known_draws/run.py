@@ -26,7 +26,6 @@ from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.consensus import distance_from_worlds
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.classes import Classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.posterior_of_assignments import (
@@ -36,7 +35,7 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
 from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
-from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
+from treeleak.attacks.known_draws.walking import rows_between, rows_walked
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
@@ -64,8 +63,6 @@ _DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
 second where that will probably leave few places, which is worth more than a walk; the third where
 there are too many leaves to compare: such rows do not walk, they would hardly begin."""
-_NEARLY = 2.0
-"""Leaves left of each row and tree, on average, up to which more time for them pays."""
 _WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
 walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
@@ -74,9 +71,6 @@ _AT_ONCE = 10.0
 """
 _PROOF = 0.5
 """Share of the time that is left for proofs where the solver met every count leaf by leaf."""
-_SURE = 0.1
-"""The first of these shares where classes are known already, for what can be proved without them.
-"""
 
 
 def known_draws(
@@ -210,16 +204,12 @@ def _unlisted(
         domains = Domains.of(evidence, None if side_info.parts is None else side_info.parts.group)
     except GridTooLarge:
         refuse_unlisted(geometry, side_info)
-        classes = classes_of(evidence, side_info.parts, None, clock, seed)
-        walked = rows_walked(evidence, values, side_info, None, classes, why, clock, seed)
+        walked = rows_walked(evidence, values, side_info, None, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
     cells, best, far, missed = f"generated: {why}", None, None, np.inf
     clock.report_progress(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
-        first = None
-        if not (domains.promising or domains.rules):
-            first = classes_of(evidence, side_info.parts, domains, clock, seed, early=True)
-        listing = _candidates(domains, first, numbers, clock)
+        listing = _candidates(domains, numbers, clock)
         if listing.complete.all():
             problem = listing.problem.narrowed(clock)
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
@@ -232,8 +222,7 @@ def _unlisted(
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
-            classes = classes_of(evidence, side_info.parts, domains, clock, seed, first)
-            walked = rows_walked(evidence, values, side_info, domains, classes, why, clock, seed)
+            walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
             walked = rows_between(walked, evidence, domains, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
@@ -254,22 +243,14 @@ def _unlisted(
     )  # fmt: skip
 
 
-def _candidates(
-    domains: Domains, classes: Classes | None, numbers: dict[str, Any], clock: Clock
-) -> Listing:
+def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
     """Narrow the leaves of rows, and list the candidates of those that have few."""
     share = _PROMISING if domains.promising else _DOMAINS
-    if classes is not None and classes.sure.any():
-        share = _SURE
     share = share if domains.boxes.compared else _LARGE
     n_places = domains.evidence.n_rows * len(domains.evidence.draws)
     last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
     listing = listed(domains, clock.part(min(share * clock.left, last)))
     drawn = domains.evidence.drawn
-    few = domains.open_leaves[drawn].sum() <= (_NEARLY - 1.0) * (domains.draws > 0).sum()
-    if few and share < _PROMISING and not listing.complete.all():
-        last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
-        listing = listed(domains, clock.part(min((_PROMISING - share) * clock.left, last)))
     numbers |= {
         "settled_rows": int((drawn & (domains.open_leaves == 0)).sum()),
         "listed_rows": int((listing.complete & drawn).sum()),

@@ -42,9 +42,10 @@ from them."""
 
 def rows_walked(
     evidence: KnownDraws, values: ValueIndex, side_info: SideInformation,
-    domains: Domains | None, classes: Classes, why: str, clock: Clock, seed: int,
+    domains: Domains | None, why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Let rows walk, where they may lie."""
+    classes = classes_of(evidence, side_info.parts, domains, clock, seed)
     # What walks come to is worse than a guess, where only one choice of classes meets all.
     open_label = ~classes.sure & evidence.drawn & (not classes.guessed)
     constraints = RowConstraints.of_known(
@@ -177,16 +178,9 @@ def _assumed(
 
 
 def classes_of(
-    evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock,
-    seed: int, before: Classes | None = None, early: bool = False,
-) -> Classes:  # fmt: skip
-    """Find the classes of the rows: known, proved, or from what whole trees count.
-
-    ``before``: what was found before leaves were narrowed. ``early``: whether they are narrowed
-    later, and the integer solver waits for that.
-    """
-    if before is not None and before.sure.any():
-        return before
+    evidence: KnownDraws, parts: KnownParts | None, domains: Domains | None, clock: Clock, seed: int
+) -> Classes:
+    """Find the classes of the rows: known, proved, or from what whole trees count."""
     drawn, n_classes = evidence.drawn, evidence.n.shape[1]
     possible = np.ones((len(drawn), n_classes), dtype=bool)
     if domains is not None:
@@ -195,6 +189,4 @@ def classes_of(
         possible &= parts.allowed[:, -n_classes:][parts.group]
     if (possible.sum(axis=1) == 1)[drawn].all():
         return Classes(possible.argmax(axis=1), drawn)
-    return find_classes(
-        evidence, possible, clock.part(0.0 if early else _LABELS * clock.left), seed
-    )
+    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed)
