@@ -90,7 +90,9 @@ class RowProblem:
         n_rows, n_classes = evidence.n_rows, evidence.n.shape[1]
         if sets.sets.shape[1] * len(leaf) > MAX_CANDIDATES:
             raise _too_many(f"{n_rows:,} rows in {len(leaf):,} places")
-        bits = kernels.open_rows(leaf, pairs.label_of, sets.set_of, sets.sets)
+        bits = sets.sets[sets.set_of[leaf[:, 0], pairs.label_of]]
+        for t in range(1, leaf.shape[1]):
+            bits &= sets.sets[sets.set_of[leaf[:, t], pairs.label_of]]
         if (total := int(bits_set(bits).sum())) > MAX_CANDIDATES:
             raise _too_many(f"{total:,} candidates for {n_rows:,} rows")
         start, column = _listed(bits, n_rows)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.compiled import njit, put
+from treeleak.core.compiled import njit
 
 
 class Candidates(NamedTuple):
@@ -22,19 +22,6 @@ class Candidates(NamedTuple):
     draws: Any
     """Shape (n_trees, n_rows)."""
     n_classes: int
-
-
-@njit()
-def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
-    """Rows that all trees leave open for each column, as bits; shape (n_columns, n_words)."""
-    out = np.empty((len(leaf), sets.shape[1]), dtype=np.uint64)
-    for j in range(len(leaf)):
-        put(out[j], sets[set_of[leaf[j, 0], label[j]]])
-        for t in range(1, leaf.shape[1]):
-            open_set = sets[set_of[leaf[j, t], label[j]]]
-            for w in range(sets.shape[1]):
-                out[j, w] &= open_set[w]
-    return out
 
 
 @njit()
