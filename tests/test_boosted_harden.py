@@ -312,7 +312,8 @@ def test_findings_count_the_values_that_stand_in_a_file(tmp_path):
 NATIVE = {"xgboost": ("json", "ubj"), "lightgbm": ("txt",), "catboost": ("json", "cbm")}
 SEEDS = {"xgboost": "seed", "lightgbm": "seed", "catboost": "random_seed"}
 SEED = 918273645
-UNREAD = ("vector_leaves", "zero_missing", "linear_trees")  # what releases do not cover
+# What releases do not cover, and models whose predictions need counts of categories.
+UNCOUNTED = ("vector_leaves", "zero_missing", "linear_trees", "counters", "counters_pairs")
 TRAINED = [
     (library, end, *setting)
     for library, ends in NATIVE.items()
@@ -375,7 +376,7 @@ def test_the_library_predicts_the_same_to_the_last_bit(library, end, name, table
         assert old.attributes().get("best_iteration") == new.attributes().get("best_iteration")
     if library == "catboost":
         assert b"metrics_history" not in again.read_bytes()
-    for tree in () if name in UNREAD else to_release(again).trees:
+    for tree in () if name in UNCOUNTED else to_release(again).trees:
         told = [e for e in tree.statistics if e.quantity in (ROWS, HESSIAN, GAIN)]
         assert not any(entry.values.any() for entry in told)
 
