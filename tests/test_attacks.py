@@ -15,10 +15,10 @@ from helpers.brute_force import histograms
 from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.releases import counted, random_tree
-from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
+from treeleak.attacks.exact.search_space import SearchSpace
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule
 from treeleak.attacks.consensus import MAX_ALIGNED, align
+from treeleak.attacks.exact.search_space import LOOSE, TIGHT, Chain, Schedule
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import IntegerProblem, NoSolution
 from treeleak.core.arrays import IntArray

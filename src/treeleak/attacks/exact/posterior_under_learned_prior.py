@@ -16,12 +16,12 @@ from functools import partial
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.annealing import NEAR
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
 from treeleak.attacks.exact.one_tree import Leaves
 from treeleak.attacks.exact.run_chains import LEARNING, run_chains
+from treeleak.attacks.exact.search_space import NEAR
 from treeleak.attacks.exact.world_chains import ChainContext, Plan, WorldChain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.kernels import pair_costs

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.exact.search_space import SearchSpace
 from treeleak.attacks.solvers.integer import Bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
