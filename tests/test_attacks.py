@@ -281,7 +281,7 @@ def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
 
         start = chain.points.copy()
         cost = rng.random((space.n_rows, space.n_atoms)) * 3
-        closer = space.near_rows(chain.points, cost, w, steps, seed, clock)
+        closer = space.near_rows(chain.points, cost, steps, seed, clock)
         assert np.array_equal(chain.points, start)
         assert closer.misfit == misfit_of(system, space.origin[closer.points])
 

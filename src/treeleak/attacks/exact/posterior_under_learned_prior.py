@@ -119,7 +119,7 @@ class Learned:
             steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
             settle = search.space.near_rows
             jobs = [
-                partial(settle, p, atom_cost, search.w, steps, seed + i, clock, NEAR)
+                partial(settle, p, atom_cost, steps, seed + i, clock, NEAR)
                 for i, p in enumerate(near)
             ]
             ended = [

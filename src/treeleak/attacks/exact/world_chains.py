@@ -99,18 +99,11 @@ class ChainContext:
     @cached_property
     def places(self) -> tuple[Places, ...]:
         """The points of each system, as walks need them: rows behind one tree are drawn without."""
-        begin, out = self.values.atom_start[:-1], []
-        for search in self.searches:
-            space = search.space
-            atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
-            neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
-            weight = space.atom * np.repeat(space.stride, np.diff(space.atom_start))
-            places = Places(
-                space.packed, space.cell, space.value, neighbour, space.code, weight, atoms,
-                search.tilt,
-            )  # fmt: skip
-            out.append(places)
-        return tuple(out)
+        begin = self.values.atom_start[:-1]
+        return tuple(
+            s.space.places(s.tilt, (s.atoms[s.live_of] - begin).astype(np.int16))
+            for s in self.searches
+        )
 
     @property
     def n_rows(self) -> int:
@@ -194,10 +187,13 @@ class WorldChain:
         out, context, done = self._copied(), self.context, np.zeros(2, dtype=np.int64)
         for s in range(len(self.points)) if only is None else (only,):
             steps = max(int(sweeps * len(self.points[s])), 1)
-            if context.searches[s].can_move:
+            space = context.searches[s].space
+            if space.can_move:
+                free = np.zeros((0, space.n_atoms), dtype=np.float32)
                 done += walk(
                     steps, temperature, swaps, until_met, out.points[s], out.log_prior[s],
-                    out.residual[s], context.places[s], out.prior, context.grid.radix, out.rng,
+                    out.residual[s], context.places[s], out.prior, context.grid.radix, free,
+                    np.zeros(0, dtype=np.int64), np.zeros(2), out.rng,
                 )  # fmt: skip
         return out, Info(*done.tolist())
 

@@ -162,7 +162,7 @@ class SolutionSampler:
                 clock.report_progress(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 12, 100_000)
                 row_cost = self.atom_cost(cost[len(self.anchored) :])
-                chain = self.space.near_rows(points, row_cost, self.w, steps, seed + turn, clock)
+                chain = self.space.near_rows(points, row_cost, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
             chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
             final = Solution(points, chosen, misfit)
@@ -214,9 +214,8 @@ class SolutionSampler:
 
     @property
     def can_move(self) -> bool:
-        """Whether anything is open that moves of rows can change."""
-        space = self.space
-        return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
+        """See :attr:`.SearchSpace.can_move`."""
+        return self.space.can_move
 
     def live_points(self, points: IntArray) -> IntArray:
         """Live points of the anchored and the open rows."""
