@@ -108,7 +108,7 @@ def _worlds() -> Sampler:
     }
     return Sampler(
         lambda seed: WorldChain.started(land, seed, as_kernel_prior(prior)),
-        lambda chain, sweeps: chain.walked(sweeps, HEAT, 0.3)[0],
+        lambda chain, sweeps: chain.moved(sweeps, HEAT)[0],
         lambda chain: tuple(chain.points[0].tolist()),
         law,
     )

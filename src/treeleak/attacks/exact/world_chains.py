@@ -28,48 +28,14 @@ from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 
 _MANY, _COLDEST = 20, 0.25
-"""Equations of a row from which on samples are as warm as planned; how cold those of few are."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long the chains walk, in stages of so many sweeps (steps per row)."""
-
-    chains: int = 8
-    cooling: int = 40
-    """Stages from hot to warm."""
-    between: int = 40
-    """Stages after that, before the first sample."""
-    samples: int = 24
-    thin: int = 2
-    """Stages between two samples."""
-    sweeps: float = 40.0
-    hot: float = 6.0
-    warm: float = 1.0
-    """Temperatures, as in :func:`~treeleak.attacks.exact.world_kernels.walk`; of samples, the
-    last, where rows stand in many equations."""
-    frozen: int = 40
-    """Stages in which a chain then looks for a world,"""
-    thaw: float = 1.2
-    frost: float = 0.6
-    """from one temperature to another;"""
-    doubted: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
-    """until some chain has found one: what rows are like counts to such a power, for so many times
-    as long. It keeps chains from places that some worlds need."""
-    swaps: float = 0.3
-
-    @property
-    def stages(self) -> int:
-        """Of each chain."""
-        return self.cooling + self.between + self.samples * self.thin
-
-    def for_equations(self, n: float) -> Plan:
-        """Keep samples colder where a row stands in few different equations, ``n`` on average.
-
-        A row in a wrong place misses two counts for each. That must cost more than what the chain
-        takes rows to be like can gain by it.
-        """
-        return replace(self, warm=float(np.clip(n / _MANY, _COLDEST, self.warm)))
+"""Equations of a row from which on a missed count costs no more than a factor e of what rows are
+like; least temperature where rows stand in few."""
+RELEARN = 40.0
+"""Sweeps between two redraws of what rows are like."""
+_SWAPS = 0.3
+"""Share of the moves in which two rows exchange atoms."""
+_THAW, _FROST, _STAGES = 1.2, 0.6, 40
+"""Temperatures from and to which a chain cools that looks for a world, and stages of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +48,10 @@ class ChainContext:
     fixed: tuple[NDArray[np.int16], ...]
     """Atoms of the rows of each system that do not move, counted from 0 in each attribute."""
     grid: GridArrays
+    warm: float
+    """Temperature of samples. It is lower where a row stands in few different equations: a row in a
+    wrong place misses two counts for each, and that must cost more than what the chain takes rows
+    to be like can gain by it."""
 
     @classmethod
     def of(
@@ -94,7 +64,10 @@ class ChainContext:
             fixed.append((search.atoms[still] - begin).astype(np.int16))
         radix = np.append(geometry.radix, np.diff(values.atom_start)[-1])
         grid = grid_without_table(geometry, radix, values)
-        return cls(tuple(searches), geometry, values, tuple(fixed), grid)
+        spaces = [s.space for s in searches if len(s.space.packed)]
+        n = max((float((s.packed >= 0).sum(axis=1).mean()) for s in spaces), default=0.0)
+        warm = float(np.clip(n / _MANY, _COLDEST, 1.0))
+        return cls(tuple(searches), geometry, values, tuple(fixed), grid, warm)
 
     @cached_property
     def places(self) -> tuple[Places, ...]:
@@ -104,6 +77,20 @@ class ChainContext:
             s.space.places(s.tilt, (s.atoms[s.live_of] - begin).astype(np.int16))
             for s in self.searches
         )
+
+    def points(self, atoms: NDArray[np.int16]) -> tuple[IntArray, ...]:
+        """Points of the open rows of each system, of datasets as chains give them.
+
+        ``atoms``, shape (..., n_rows, n_attributes + 1).
+        """
+        out, begin = [], 0
+        stride = np.append(self.geometry.stride, self.geometry.n_points)
+        for fixed, search in zip(self.fixed, self.searches, strict=True):
+            begin += len(fixed)
+            part = atoms[..., begin : begin + search.space.n_rows, :].astype(np.int64)
+            out.append(np.searchsorted(search.space.code, part @ stride))
+            begin += search.space.n_rows
+        return tuple(out)
 
     @property
     def n_rows(self) -> int:
@@ -175,13 +162,37 @@ class WorldChain:
             set_log_priors(points, at, out.prior, radix, log_prior)
         return out
 
+    @property
+    def height(self) -> float:
+        """Log likelihood, with what is missed at the price of samples."""
+        return -sum(self.misfit_of(s) for s in range(len(self.points))) / self.context.warm
+
+    def under(self, prior: Prior | None) -> WorldChain:
+        """Go on under another prior, or learn it."""
+        return replace(self, fixed_prior=prior).learned()
+
     def walked(
         self,
         sweeps: float,
-        temperature: float,
-        swaps: float,
-        only: int | None = None,
-        until_met: bool = False,
+        clock: Clock,
+        temperature: float = 1.0,
+        missing_row_penalty: float = 0.0,  # noqa: ARG002
+    ) -> tuple[WorldChain, Info]:
+        """Learn and move on in turns, or until the clock stops.
+
+        ``temperature``: that of samples is 1, whatever a missed count costs there.
+        """
+        turns, out, done = max(round(sweeps / RELEARN), 1), self, (0, 0)
+        for _ in range(turns):
+            if clock.stopped:
+                break
+            warm = temperature * self.context.warm
+            out, info = out.learned().moved(sweeps / turns, warm)
+            done = done[0] + info.steps, done[1] + info.taken
+        return out, Info(*done)
+
+    def moved(
+        self, sweeps: float, temperature: float, only: int | None = None, until_met: bool = False
     ) -> tuple[WorldChain, Info]:
         """Move on by so many steps per row, in all systems or in one."""
         out, context, done = self._copied(), self.context, np.zeros(2, dtype=np.int64)
@@ -191,20 +202,23 @@ class WorldChain:
             if space.can_move:
                 free = np.zeros((0, space.n_atoms), dtype=np.float32)
                 done += walk(
-                    steps, temperature, swaps, until_met, out.points[s], out.log_prior[s],
+                    steps, temperature, _SWAPS, until_met, out.points[s], out.log_prior[s],
                     out.residual[s], context.places[s], out.prior, context.grid.radix, free,
                     np.zeros(0, dtype=np.int64), np.zeros(2), out.rng,
                 )  # fmt: skip
         return out, Info(*done.tolist())
 
-    def frozen(self, s: int, power: float, longer: int, plan: Plan, clock: Clock) -> WorldChain:
-        """Look for a world of one system near by; ``power``, ``longer``: see the plan."""
+    def frozen(self, s: int, power: float, longer: int, clock: Clock) -> WorldChain:
+        """Look for a world of one system near by.
+
+        ``power``: to which what rows are like counts. ``longer``: how many times as long.
+        """
         prior = self.prior
-        out = replace(self, fixed_prior=prior._replace(log_share=power * prior.log_share)).learned()
-        for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
+        out = self.under(prior._replace(log_share=power * prior.log_share))
+        for temperature in np.geomspace(_THAW, _FROST, longer * _STAGES):
             if clock.stopped:
                 break
-            out, _ = out.walked(plan.sweeps, temperature, plan.swaps, only=s, until_met=True)
+            out, _ = out.moved(RELEARN, temperature, only=s, until_met=True)
             if out.misfit_of(s) == 0:
                 break
         return self.at(s, out.points[s], out.rng)
