@@ -36,7 +36,7 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
 from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
-from treeleak.attacks.known_draws.walking import classes_of, rows_between, rows_walked
+from treeleak.attacks.known_draws.walking import classes_of, rows_walked
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
@@ -226,7 +226,6 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
-            answer = rows_between(answer, evidence, domains, side_info, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
@@ -234,7 +233,6 @@ def _unlisted(
         if domains.boxes.compared and clock.left > to_begin:
             classes = classes_of(evidence, side_info.parts, domains, clock, seed, first)
             walked = rows_walked(evidence, values, side_info, domains, classes, why, clock, seed)
-            walked = rows_between(walked, evidence, domains, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             missed = walked.numbers.get("missed_by_walk", 0)
