@@ -255,16 +255,6 @@ class ValueIndex:
             out[:, a] = self.start[a] + first_least(np.where(allowed, cost[:, columns], np.inf))
         return out
 
-    def between(self, x: IntArray, y: IntArray) -> FloatArray:
-        """Columns that differ between every row of ``x`` and every row of ``y``."""
-        require("a table of all pairs of rows", (2, len(x), len(y)))
-        out = np.zeros((len(x), len(y)))
-        for a, n in enumerate(np.diff(self.start)):
-            if n > 1:
-                used, place = np.unique(y[:, a] - self.start[a], return_inverse=True)
-                out += self.distance(a, used)[x[:, a, None] - self.start[a], place.ravel()]
-        return out
-
     def expected_cost(self, share: FloatArray) -> FloatArray:
         """Expected distance of each value, given each row's shares; shape (n_rows, n_values).
 

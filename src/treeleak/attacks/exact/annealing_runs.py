@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from treeleak.attacks.consensus import MAX_ALIGNED, align
 from treeleak.attacks.exact.search_space import LOOSE, TIGHT, Chain, Schedule
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import IntegerProblem, NoSolution
@@ -32,8 +31,6 @@ _AT_ONCE = 2
 """Runs that look for one world, at a time."""
 _AGAIN, _LONGER = 6, 2
 """Most runs that are tried again because they missed counts, and how many times longer."""
-_LATE = 5
-"""Worlds that are aligned where the time is up."""
 
 
 def several_worlds(
@@ -117,19 +114,7 @@ def _until_met(
     worlds = [search.world_at(c.points, rng) for c in chains]
     if all(w.misfit for w in worlds):
         worlds += [search.world_at(search.spots(m, rng), rng) for m in exact[:1]]
-    return _in_time(search, worlds, clock)
-
-
-def _in_time(search: SolutionSampler, worlds: Sequence[Solution], clock: Clock) -> list[Solution]:
-    """Leave out worlds that miss most, where there is no time to align all of them in pairs."""
-    n = len(worlds)
-    if not 0 < len(worlds[0].values) <= MAX_ALIGNED or n <= _LATE:
-        return list(worlds)
-    begin = clock.seconds
-    align(search.values, worlds[0].values, worlds[1].values)
-    if (clock.seconds - begin) * n * (n - 1) / 2 < clock.left:
-        return list(worlds)
-    return sorted(worlds, key=lambda w: w.misfit)[:_LATE]
+    return worlds
 
 
 def _probed(

@@ -14,16 +14,13 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
 from treeleak.attacks.exact.one_tree import LeafChain, Leaves
-from treeleak.attacks.exact.search_space import NEAR
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
-from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
@@ -57,8 +54,6 @@ _DOUBTED = ((1.0, 1), (0.25, 2))
 as long: it keeps chains from places that some worlds need."""
 _COMBINED = 2.0
 """Work for the integer solver (about two seconds each) to make a world of what all chains saw."""
-_PLACED, _SETTLING = 2, 0.25
-"""Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
@@ -129,26 +124,14 @@ class Learned:
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
         starts = [p for p, m in ends if m == least] + (list(more) if least == 0 else [])
-        points, open_cost = starts[0], cost[len(search.anchored) :]
-        if self.leaves is not None:
-            of_atoms = np.minimum.reduceat(open_cost, values.first, axis=1)
+        if self.leaves is None:
+            found = search.nearest(cost, starts, clock, seed)
+        else:
+            of_atoms = np.minimum.reduceat(cost[len(search.anchored) :], values.first, axis=1)
             points = self.leaves.boxes[s].nearest(of_atoms)
-        elif search.can_move:
-            atom_cost = search.atom_cost(open_cost)
-            near = _cheapest_starts(atom_cost, search, starts)[:_PLACED]
-            steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
-            settle = search.space.near_rows
-            jobs = [
-                partial(settle, p, atom_cost, steps, seed + i, clock, NEAR)
-                for i, p in enumerate(near)
-            ]
-            ended = [
-                (c.misfit, _cost(atom_cost, search, c.points), c.points) for c in run_all(jobs)
-            ]
-            points = min(ended, key=lambda end: end[:2])[2]
-        misfit = search.space.misfit(points)
-        chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
-        return Solution(points, chosen, misfit), self._sure(chosen, share)
+            chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
+            found = Solution(points, chosen, search.space.misfit(points))
+        return found, self._sure(found.values, share)
 
     def nearer(self, worlds: tuple[Rows, ...], seed: int) -> tuple[tuple[Rows, ...], float]:
         """Of the nearest worlds and the middle, take what errs less on average, and say how much.
@@ -256,21 +239,3 @@ def _target(context: ChainContext) -> PosteriorTarget:
     named = np.zeros((int(context.geometry.leaf_start[-1]), n_classes), dtype=bool)
     silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), context.n_rows)
     return PosteriorTarget.without_walk(context.geometry, context.values, silent, parts)
-
-
-def _cheapest_starts(
-    cost: FloatArray, search: SolutionSampler, starts: Sequence[IntArray]
-) -> list[IntArray]:
-    """Worlds with each row where it costs least, and those first that cost least."""
-    out, rows = [], np.arange(len(cost))
-    for points in starts:
-        point_atoms = search.space.value[points].astype(np.int64)
-        _, j = linear_sum_assignment(
-            pair_costs(np.ascontiguousarray(cost), rows, point_atoms, rows)
-        )
-        out.append(points[j])
-    return sorted(out, key=partial(_cost, cost, search))
-
-
-def _cost(cost: FloatArray, search: SolutionSampler, points: IntArray) -> float:
-    return float(np.take_along_axis(cost, search.space.value[points].astype(np.int64), 1).sum())

@@ -253,7 +253,7 @@ def _solved(
         final, sure = learned.world(k, more, clock, seed)
     else:
         found = several_worlds(search, state.exact, problem, clock, stage, seed)
-        final = search.bayes_estimate(found, clock, stage, seed)
+        final = search.bayes_estimate(found, clock, seed)
     known = state.known
     if not state.proved and _promising(problem) and final.misfit == 0:
         clock.report_progress(f"proving rows of {problem.system.name}", 0.9)

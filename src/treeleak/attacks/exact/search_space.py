@@ -48,12 +48,8 @@ LOOSE = Schedule(6.0, 0.7, 0.3)
 TIGHT = Schedule(3.0, 0.8, 0.5)
 """Meets counts that few datasets meet: swaps keep what is right already."""
 
-SETTLE = Schedule(2.0, 0.1, 0.3)
-"""Goes from a dataset to a near one at little cost."""
-
 NEAR = Schedule(1.2, 0.4, 0.5)
-"""The same for systems that many datasets meet: it ends warm enough to pass through some of
-these."""
+"""Goes from a dataset to a near one at little cost: it ends warm enough to pass through others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +233,6 @@ class SearchSpace:
         steps: int,
         seed: int,
         clock: Clock,
-        schedule: Schedule = SETTLE,
     ) -> Chain:
         """Search for the cheapest rows that meet the counts as well as ``start`` does.
 
@@ -245,7 +240,7 @@ class SearchSpace:
         """
         scaled = np.ascontiguousarray(_PER_COLUMN * cost, dtype=np.float32)
         rng = np.random.default_rng(seed)
-        return self._run(start, np.zeros(len(self.code)), scaled, steps, schedule, rng, clock)
+        return self._run(start, np.zeros(len(self.code)), scaled, steps, NEAR, rng, clock)
 
     def _run(
         self,
