@@ -17,7 +17,7 @@ from helpers.examples import spread
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
 from treeleak import metrics
-from treeleak.attacks.exact.annealing_runs import some_world
+from treeleak.attacks.exact.annealing_runs import several_worlds
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
@@ -159,7 +159,7 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world() -> None:
 def test_a_search_for_some_world_ends_with_one_that_meets_all_counts(seed: int) -> None:
     _, _, _, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
     for search in searches:
-        tried = some_world(search, None, Clock(600.0), "", seed)
+        tried = several_worlds(search, (), None, Clock(600.0), "", seed, wanted=1)
         met = [w for w in tried if w.misfit == 0]
         assert met
         assert len(tried) <= 2 or not search.can_move  # The first two runs meet so few counts.
