@@ -173,7 +173,7 @@ def test_what_was_drawn_is_kept_where_time_ends() -> None:
     clock = Clock(600.0)
 
     def stop(progress) -> None:
-        if progress.stage == "learning what rows are like" and progress.done > 0:
+        if progress.stage == "drawing datasets":
             clock.stop()
 
     clock.report = stop

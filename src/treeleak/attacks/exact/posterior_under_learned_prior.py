@@ -26,7 +26,6 @@ from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
 from treeleak.attacks.posterior.walks import (
     Plan,
-    Walking,
     fitted,
     run_chains,
     together,
@@ -208,7 +207,7 @@ def posterior_under_learned_prior(
     plan = PLAN if plan is None else plan
     plan = replace(plan, hot=max(plan.hot / context.warm, 1.0))
 
-    def started(s: int) -> Walking:
+    def started(s: int) -> WorldChain | LeafChain:
         return WorldChain.started(context, s) if leaves is None else LeafChain.started(leaves, s)
 
     plan = within_time(plan, started(seed), context.n_rows, clock)
@@ -216,6 +215,8 @@ def posterior_under_learned_prior(
         return None
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
     run = run_chains([started(int(s)) for s in seeds], target, plan, None, clock)
+    if not run.converged:
+        return None
     samples = together(target, run.drawn, fitted(target, run.drawn)).weighed()
     seen = tuple(np.unique(points) for points in context.points(samples.atoms))
     ends = tuple(c.resting if isinstance(c, LeafChain) else c for c in run.chains)

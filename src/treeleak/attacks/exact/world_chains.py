@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ class ChainContext:
             for s in self.searches
         )
 
-    def points(self, atoms: NDArray[np.int16]) -> tuple[IntArray, ...]:
+    def points(self, atoms: NDArray[np.signedinteger[Any]]) -> tuple[IntArray, ...]:
         """Points of the open rows of each system, of datasets as chains give them.
 
         ``atoms``, shape (..., n_rows, n_attributes + 1).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,13 +119,14 @@ def within_time(plan: Plan, chain: Walking, n_rows: int, clock: Clock) -> Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainRun(Generic[C]):
+class ChainRun:
     """Where chains have walked to."""
 
     target: PosteriorTarget
     plan: Plan
     clock: Clock
-    chains: Sequence[C]
+    chains: Sequence[Any]
+    """All of one kind."""
     drawn: Sequence[Drawn]
     prior: TreePrior | FloatArray | None
     """What all chains share; None where each learned its own."""
@@ -146,7 +147,7 @@ class ChainRun(Generic[C]):
         samples = together(self.target, self.drawn, self.for_all)
         return samples if density is None else _with_population(samples, density)
 
-    def likeliest(self: ChainRun[Chain]) -> IntArray:
+    def likeliest(self) -> IntArray:
         """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
         kernel_prior = as_kernel_prior(self.for_all)
 
@@ -173,7 +174,7 @@ def run_posterior(
     seed: int,
     part: tuple[float, float] = (0.0, 1.0),
     at: IntArray | None = None,
-) -> ChainRun[Chain]:
+) -> ChainRun:
     """Cool chains, let them learn what rows are like, and draw samples.
 
     ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
@@ -192,7 +193,7 @@ def run_chains(
     prior: TreePrior | FloatArray | None,
     clock: Clock,
     part: tuple[float, float] = (0.0, 1.0),
-) -> ChainRun[C]:
+) -> ChainRun:
     """Do that with chains of any kind, where they are."""
     walk = _Walk(plan, clock, part)
     chains = walk.cooled(chains)
