@@ -75,12 +75,22 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "counts contradict each other: they have that time, and such counts end as unknown.",
         ),
         55: (
-            ("raw", "known_raw", "exact", "draft", "default-forests", "calibration"),
+            (
+                "raw",
+                "known_raw",
+                "exact",
+                "draft",
+                "default-forests",
+                "calibration",
+                "boosted",
+                "boosted-models",
+            ),
             "Rows over grids too large to list no longer walk to where thresholds lie halfway "
             "between their values: on raw tables of statsmodels, scikit-survival and scikit-learn, "
             "they err as much without, and sooner. Of rows that miss counts, a second walk no "
             "longer says how sure they are. Chains behind exact counts follow the plan of all "
-            "chains, and no longer walk on until they agree; annealing runs make the same moves.",
+            "chains, and no longer walk on until they agree; annealing runs make the same moves, and "
+            "begin short.",
         ),
     }
 )
