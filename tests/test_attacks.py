@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,11 +14,10 @@ from helpers.brute_force import histograms
 from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.releases import counted, random_tree
-from treeleak.attacks.annealing import SearchSpace
-from treeleak.attacks.exact.annealing_runs import _in_time
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
-from treeleak.attacks.exact.worlds import Solution, SolutionSampler
+from treeleak.attacks.exact.search_space import SearchSpace
+from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
 from treeleak.evidence import CountSystem, evidence_for
@@ -281,7 +279,7 @@ def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
 
         start = chain.points.copy()
         cost = rng.random((space.n_rows, space.n_atoms)) * 3
-        closer = space.near_rows(chain.points, cost, w, steps, seed, clock)
+        closer = space.near_rows(chain.points, cost, steps, seed, clock)
         assert np.array_equal(chain.points, start)
         assert closer.misfit == misfit_of(system, space.origin[closer.points])
 
@@ -304,39 +302,6 @@ def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
         assert chain.misfit == misfit_of(system, space.origin[chain.points])
 
 
-# -------------------------------------------------------------- what is left out where time is up
-
-
-class Stopwatch:
-    """A clock that nobody has to wait for."""
-
-    def __init__(self, left, each):
-        self.left, self.each, self.looks = left, each, 0
-
-    @property
-    def seconds(self):
-        self.looks += 1
-        return self.each * self.looks
-
-
-def worlds(n):
-    rng = np.random.default_rng(0)
-    rows = [np.sort(rng.integers(0, 2, (4, 1)), axis=0) for _ in range(n)]
-    return [Solution(np.zeros(4, dtype=np.int64), own, (7 * k) % n) for k, own in enumerate(rows)]
-
-
-def kept(n, left, each):
-    search = SimpleNamespace(values=values_of((), 2))
-    return _in_time(search, worlds(n), Stopwatch(left, each))
-
-
-def test_where_no_time_is_left_the_worlds_that_miss_least_are_kept():
-    assert len(kept(12, left=67.0, each=1.0)) == 12
-    late = kept(12, left=65.0, each=1.0)
-    assert [w.misfit for w in late] == [0, 1, 2, 3, 4]
-    assert [w.misfit for w in kept(4, left=0.0, each=1.0)] == [0, 3, 2, 1]
-
-
 @examples(60, fast=20)
 @given(st.integers(0, 2**32 - 1))
 def test_worlds_that_agree_prove_nothing(seed):
@@ -351,7 +316,7 @@ def test_worlds_that_agree_prove_nothing(seed):
             continue
         search = SolutionSampler.of(system, known, geometry, values)
         world = search.world_at(search.spots(every[0], rng), rng)
-        final = search.bayes_estimate([world] * 10, Clock(9.0), "", 0)
+        final = search.bayes_estimate([world] * 10, Clock(9.0), 0)
         rows = search.rows(final, [world] * 10, known, np.ones(final.values.shape))
         several = np.ptp(search.atoms, axis=0) > 0
         certain = ((rows.confidence == 1) & several).any(axis=1)

@@ -33,7 +33,9 @@ SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3), Binary("d")])
 RULED = Schema(SMALL.attributes, [Implies({"a": 1}, {"b": 1})])
 LONG = Schema([Ordinal("a", 0, 9), Binary("b"), Binary("c")])
 """Of the atoms of its first column, some are in one bin."""
-BRIEF = replace(PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0)
+BRIEF = replace(
+    PLAN, chains=4, cooling=5, between=5, samples=5, sweeps=10.0, least_sweeps=1.0
+)  # fmt: skip
 
 
 def the_land(
@@ -121,7 +123,7 @@ def test_a_chain_meets_all_counts_and_never_changes(seed: int) -> None:
     assert np.array_equal(walker.atoms, chain.atoms)
     for s, search in enumerate(land.searches):
         assert walker.misfit_of(s) == search.space.misfit(walker.points[s]) == 0
-        assert walker.learned().walked(5.0, 1e-6, 0.3)[0].misfit_of(s) == 0, "it could walk on"
+        assert walker.learned().moved(5.0, 1e-6)[0].misfit_of(s) == 0, "it could walk on"
 
 
 def test_leaves_that_are_no_boxes_of_one_tree_are_walked() -> None:

@@ -14,9 +14,10 @@ import pytest
 from helpers.cases import Stated
 from helpers.grids import cuts_for
 from helpers.releases import counted, random_tree
+from treeleak.attacks.exact.search_space import EVEN
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
+from treeleak.attacks.exact.world_kernels import walk
 from treeleak.attacks.exact.worlds import SolutionSampler
-from treeleak.attacks.kernels import anneal
 from treeleak.attacks.known_draws.posterior_of_assignments import KnownLikelihood
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
@@ -107,38 +108,38 @@ def _worlds() -> Sampler:
     }
     return Sampler(
         lambda seed: WorldChain.started(land, seed, as_kernel_prior(prior)),
-        lambda chain, sweeps: chain.walked(sweeps, HEAT, 0.3)[0],
+        lambda chain, sweeps: chain.moved(sweeps, HEAT)[0],
         lambda chain: tuple(chain.points[0].tolist()),
         law,
     )
 
 
-def _annealing() -> Sampler:
-    """At one temperature, and without jumps, by which it searches."""
+def _cheapest() -> Sampler:
+    """Rows that cost something, without a preference beside."""
     search, _ = _search()
-    space, w = search.space, search.w
-    log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
+    space, none = search.space, np.zeros(0, dtype=np.int32)
+    cost = np.random.default_rng(3).random((space.n_rows, space.n_atoms)).astype(np.float32)
+    places = space.places(np.zeros(len(space.code)), np.zeros((len(space.code), 0), np.int16))
 
     def started(seed: int) -> Any:
         rng = np.random.default_rng(seed)
-        rows = space.spread(w, rng)
-        score, state = np.full(4, 1e9), rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return rows, space.residual(rows), rows.copy(), score, state
+        rows, state = space.spread(search.w, rng), rng.integers(1, 2**63, 1, dtype=np.uint64)
+        return rows, space.residual(rows), np.zeros(len(rows)), state
 
     def walked(state: Any, sweeps: int) -> Any:
-        rows, residual, best, score, rng = out = deepcopy(state)
-        n = sweeps * len(rows)
-        anneal(
-            space.packed, space.cell, space.value, space.neighbour, log_prior, np.cumsum(w),
-            np.zeros((len(rows), space.n_atoms), dtype=np.float32), rows, residual, best, score,
-            rng, 0, n, n, HEAT, HEAT, 0.3, 0.0, False,
+        rows, residual, log_prior, rng = out = deepcopy(state)
+        walk(
+            sweeps * len(rows), HEAT, 0.3, False, rows, log_prior, residual, places, EVEN, none,
+            cost, rows.copy(), np.zeros(2), rng,
         )  # fmt: skip
         return out
 
-    law: dict[Hashable, float] = {
-        rows: log_prior[list(rows)].sum() - np.abs(space.residual(np.array(rows))).sum() / HEAT
-        for rows in itertools.product(range(len(space.code)), repeat=space.n_rows)
-    }
+    def energy(rows: tuple[int, ...]) -> float:
+        paid = cost[np.arange(len(rows))[:, None], space.value[list(rows)]].sum()
+        return float(paid + np.abs(space.residual(np.array(rows))).sum())
+
+    every = itertools.product(range(len(space.code)), repeat=space.n_rows)
+    law: dict[Hashable, float] = {rows: -energy(rows) / HEAT for rows in every}
     return Sampler(started, walked, lambda state: tuple(state[0].tolist()), law)
 
 
@@ -179,7 +180,7 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
         lambda n: CountLikelihood(n.ravel() + 0.0, 2, NOISE, 2), given=False
     ),
     "worlds": _worlds,
-    "annealing": _annealing,
+    "worlds that cost something": _cheapest,
     "walkers": _walkers,
 }
 

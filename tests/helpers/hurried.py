@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import treeleak
-from treeleak.attacks.exact import posterior_under_learned_prior, run_chains
+from treeleak.attacks.exact import posterior_under_learned_prior
 from treeleak.attacks.known_draws import posterior_of_assignments
 from treeleak.attacks.posterior import hidden_draws, noisy_counts, walks
 from treeleak.auditing.assessors import baselines
 
+SHORT = {"chains": 4, "cooling": 5, "between": 5, "samples": 8}
 SECONDS = 3.0
 """Of each attack and audit, on a busy machine, too; answers that are proved take less."""
 
@@ -58,16 +59,9 @@ def walk_little(patch: pytest.MonkeyPatch) -> None:
         (noisy_counts, "_PLAN", {"chains": 4}),
         (posterior_of_assignments, "_PLAN", {"cooling": 16}),
         (posterior_of_assignments, "_NEAR", {"between": 12}),
+        (posterior_under_learned_prior, "PLAN", SHORT),
     ):
         patch.setattr(attack, name, replace(getattr(attack, name), **changed))
-    patch.setattr(run_chains, "_LONGER", 1)
-    patch.setattr(posterior_under_learned_prior, "run_chains", _run_short_chains)
-
-
-def _run_short_chains(context: Any, leaves: Any, target: Any, plan: Any, *more: Any) -> Any:
-    """Behind exact counts, where no constant says how long chains walk."""
-    short = replace(plan, chains=4, cooling=10, between=10, samples=8)
-    return run_chains.run_chains(context, leaves, target, short, *more)
 
 
 def few_chains(patch: pytest.MonkeyPatch) -> None:

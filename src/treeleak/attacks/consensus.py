@@ -17,7 +17,7 @@ from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import first_least, on_grid
+from treeleak.core.decisions import on_grid
 from treeleak.core.private import dataclass
 from treeleak.partition.value_index import ValueIndex
 
@@ -32,40 +32,6 @@ _LEAST_ALIGNED = 5
 """Samples that are aligned even when the time is up."""
 _ALL_AT_ONCE = 200
 """Rows up to which all are aligned at their cost, also those that are equal."""
-
-
-def align(values: ValueIndex, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
-    """Order the rows of ``other`` so that row k stands for row k of ``reference``.
-
-    Returns
-    -------
-    order : int array
-    cost : float
-        Total distance of the matched rows.
-    """
-    cost = values.between(reference, other)
-    i, j = linear_sum_assignment(cost)
-    return j, float(cost[i, j].sum())
-
-
-def most_central(values: ValueIndex, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
-    """Choose the world with the least total distance to all others, among those allowed."""
-    n = len(worlds)
-    cost = np.zeros((n, n))
-    for i in range(n):
-        for j in range(i + 1, n):
-            cost[i, j] = cost[j, i] = align(values, worlds[i], worlds[j])[1]
-    return int(first_least(np.where(allowed, cost.sum(axis=1), np.inf)))
-
-
-def shares(values: ValueIndex, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:
-    """Share of the worlds in which row k has a value, after alignment; (n_rows, n_values)."""
-    out = np.zeros((len(reference), values.n_values))
-    row = np.arange(len(reference))[:, None]
-    for world in worlds:
-        order, _ = align(values, reference, world)
-        out[row, world[order]] += 1.0 / len(worlds)
-    return out
 
 
 def aligned_shares(
@@ -164,17 +130,12 @@ def confidence(
     )
 
 
-def finely_cut(values: ValueIndex) -> BoolArray:
-    """Which attributes are cut at so many places that walks seldom move there; the class last."""
-    return np.asarray(np.diff(values.atom_start) > _MANY + 1)
-
-
 def led_astray(rows: Sequence[Rows], values: ValueIndex) -> tuple[Rows, ...]:
     """Scale confidences of values that are not proved: a search may be led astray as a whole.
 
     What all its worlds agree on is then right as often as rows of the column hold it.
     """
-    astray = np.where(finely_cut(values), *ASTRAY[::-1])
+    astray = np.where(np.diff(values.atom_start) > _MANY + 1, *ASTRAY[::-1])
     held = np.concatenate([part.values for part in rows]) if rows else np.zeros((0, 1), dtype=int)
     share = np.bincount(held.ravel(), minlength=values.n_values) / max(len(held), 1)
     return tuple(

@@ -142,7 +142,7 @@ def informed_audit(
     missing, n_rows = request.missing, len(request.label)
     if n_rows < 2:
         raise BadInput("only one training row: there are no others to know")
-    request.check()
+    request.leaves.check(request.points, request.label)
     rng = np.random.default_rng(seed)
     targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)
     lines: list[dict[str, Any]] = []
@@ -156,7 +156,8 @@ def informed_audit(
                 done = len(lines) / len(targets)
                 progress(Progress("taking rows in turn as the missing one", done))
             point, label = request.points[k], int(request.label[k])
-            guess = request.guess(prior, request.likelihood_without(int(k)))
+            likelihood = request.leaves.of_row(request.points, request.label, int(k))
+            guess = request.guess(prior, likelihood)
             row, found = request.written(guess.chosen)
             rows = row, missing.value_by_value(guess.share), *always
             for collected, answer in zip(answers.values(), rows, strict=True):

@@ -23,8 +23,6 @@ LATE = 1.0
 """The same for a step that is not all there is."""
 _AGAIN = 0.25
 """Seconds until a step that caught the alarm is told again."""
-_LOOK = 0.05
-"""Seconds between two looks at the clock."""
 _LONGEST = 1e8
 """Seconds that an alarm can be set to."""
 _MOST_SPARED = 1.0
@@ -87,11 +85,6 @@ def _once_for_all(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def next_slice(size: int, took: float, most: int) -> int:
-    """Steps until the next look at the clock, from the seconds that so many took: about 50 ms."""
-    return min(max(int(size * min(_LOOK / max(took, 1e-6), 4.0)), 1), most)
 
 
 class OutOfTime(Exception):

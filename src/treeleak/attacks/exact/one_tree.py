@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
+from treeleak.attacks.exact.world_chains import RELEARN, ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.kernels import uniform
 from treeleak.attacks.posterior.chains import hierarchy_of
+from treeleak.attacks.posterior.draw_kernels import Prior
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, relearn
+from treeleak.attacks.samples import Info
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock
 from treeleak.core.compiled import copied, njit
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
@@ -121,6 +124,26 @@ class LeafChain:
         state = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
         return cls(leaves, np.concatenate(atoms), hierarchy_of(context.values, 0), state)
 
+    height = 0.0
+    """All counts are met."""
+
+    def under(self, prior: Prior | None) -> LeafChain:
+        """Go on: what rows are like is learned."""
+        if prior is not None:
+            raise AssertionError("behind one tree, chains learn")
+        return self
+
+    def walked(
+        self,
+        sweeps: float,
+        clock: Clock,
+        temperature: float = 1.0,  # noqa: ARG002
+        missing_row_penalty: float = 0.0,  # noqa: ARG002
+    ) -> tuple[LeafChain, Info]:
+        """Draw rows as often as a walk would learn; there is nothing to cool."""
+        turns = 0 if clock.stopped else max(round(sweeps / RELEARN), 1)
+        return self.redrawn(turns), Info(turns, turns)
+
     def redrawn(self, turns: int) -> LeafChain:
         """Draw rows, then what they are like, in so many turns."""
         out = replace(
@@ -142,19 +165,11 @@ class LeafChain:
         return out
 
     @property
-    def points(self) -> tuple[IntArray, ...]:
-        """Points of the open rows of each system."""
-        out, begin = [], 0
-        for fixed, part in zip(self.leaves.context.fixed, self.leaves.boxes, strict=True):
-            begin += len(fixed)
-            out.append(part.points(self.atoms[begin : begin + len(part.box)].astype(np.int64)))
-            begin += len(part.box)
-        return tuple(out)
-
-    @property
     def resting(self) -> WorldChain:
         """The same as a chain that could walk."""
-        return WorldChain.resting(self.leaves.context, self.points, self.hierarchy, None, self.rng)
+        context = self.leaves.context
+        points = context.points(self.atoms)
+        return WorldChain.resting(context, points, self.hierarchy, None, self.rng)
 
 
 @njit()

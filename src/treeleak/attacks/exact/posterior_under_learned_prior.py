@@ -14,20 +14,23 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.annealing import NEAR
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
-from treeleak.attacks.exact.one_tree import Leaves
-from treeleak.attacks.exact.run_chains import LEARNING, run_chains
-from treeleak.attacks.exact.world_chains import ChainContext, Plan, WorldChain
+from treeleak.attacks.exact.one_tree import LeafChain, Leaves
+from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
-from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.attacks.posterior.target import MAX_ATOMS, PosteriorTarget
+from treeleak.attacks.posterior.walks import (
+    Plan,
+    fitted,
+    run_chains,
+    together,
+    within_time,
+)
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.arrays import FloatArray, IntArray
@@ -40,11 +43,16 @@ from treeleak.partition.value_index import ValueIndex
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.side_information.side_information import KnownParts
 
-PLAN = Plan()
+PLAN = Plan(
+    chains=8, cooling=20, fits=1, between=20, samples=24, sweeps=80.0, hot=6.0, share=0.5,
+    least_sweeps=20.0, by_factors=True,
+)  # fmt: skip
+"""Its first temperature is that of a missed count."""
+_DOUBTED = ((1.0, 1), (0.25, 2))
+"""Until some chain has found a world, what rows are like counts to such a power, for so many times
+as long: it keeps chains from places that some worlds need."""
 _COMBINED = 2.0
 """Work for the integer solver (about two seconds each) to make a world of what all chains saw."""
-_PLACED, _SETTLING = 2, 0.25
-"""Worlds from which the nearest one is looked for, and for how long, in runs of usual length."""
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
 _MOST_SAMPLES, _MOST_ROWS = 180, 20_000
@@ -64,11 +72,17 @@ class Learned:
     chains: tuple[WorldChain, ...]
     seen: tuple[IntArray, ...]
     """Points of the open rows of each system in any sample."""
-    plan: Plan
     leaves: Leaves | None = None
     """Where a single tree counts, and its leaves are boxes."""
 
-    def near(self, s: int, problem: IntegerProblem | None, clock: Clock, seed: int) -> Learned:
+    def near(
+        self,
+        s: int,
+        problem: IntegerProblem | None,
+        clock: Clock,
+        seed: int,
+        doubted: Sequence[tuple[float, int]] = _DOUBTED,
+    ) -> Learned:
         """Let chains look for worlds of system ``s``, until some chain has found one.
 
         ``problem``: part of it is asked when none did: what a world needs, different
@@ -77,8 +91,8 @@ class Learned:
         if not self.context.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):
             return self
         chains = self.chains
-        for power, longer in self.plan.doubted:
-            jobs = [partial(c.frozen, s, power, longer, self.plan, clock) for c in chains]
+        for power, longer in doubted:
+            jobs = [partial(c.frozen, s, power, longer, clock) for c in chains]
             chains = tuple(run_all(jobs))
             if any(c.misfit_of(s) == 0 for c in chains) or clock.stopped:
                 return replace(self, chains=chains)
@@ -109,26 +123,14 @@ class Learned:
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
         starts = [p for p, m in ends if m == least] + (list(more) if least == 0 else [])
-        points, open_cost = starts[0], cost[len(search.anchored) :]
-        if self.leaves is not None:
-            of_atoms = np.minimum.reduceat(open_cost, values.first, axis=1)
+        if self.leaves is None:
+            found = search.nearest(cost, starts, clock, seed)
+        else:
+            of_atoms = np.minimum.reduceat(cost[len(search.anchored) :], values.first, axis=1)
             points = self.leaves.boxes[s].nearest(of_atoms)
-        elif search.can_move:
-            atom_cost = search.atom_cost(open_cost)
-            near = _cheapest_starts(atom_cost, search, starts)[:_PLACED]
-            steps = max(int(search.space.default_steps() * _SETTLING), 100_000)
-            settle = search.space.near_rows
-            jobs = [
-                partial(settle, p, atom_cost, search.w, steps, seed + i, clock, NEAR)
-                for i, p in enumerate(near)
-            ]
-            ended = [
-                (c.misfit, _cost(atom_cost, search, c.points), c.points) for c in run_all(jobs)
-            ]
-            points = min(ended, key=lambda end: end[:2])[2]
-        misfit = search.space.misfit(points)
-        chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
-        return Solution(points, chosen, misfit), self._sure(chosen, share)
+            chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
+            found = Solution(points, chosen, search.space.misfit(points))
+        return found, self._sure(found.values, share)
 
     def nearer(self, worlds: tuple[Rows, ...], seed: int) -> tuple[tuple[Rows, ...], float]:
         """Of the nearest worlds and the middle, take what errs less on average, and say how much.
@@ -187,7 +189,7 @@ def posterior_under_learned_prior(
     values: ValueIndex,
     clock: Clock,
     seed: int,
-    plan: Plan = PLAN,
+    plan: Plan | None = None,
 ) -> Learned | None:
     """Walk over the datasets of all systems, and take the middle of what the chains saw.
 
@@ -198,27 +200,30 @@ def posterior_under_learned_prior(
         return None
     if np.diff(values.atom_start).max() > MAX_ATOMS:
         return None
-    n_equations = [
-        (s.space.packed >= 0).sum(axis=1).mean() for s in searches if len(s.space.packed)
-    ]
-    plan = plan.for_equations(float(max(n_equations)))
-    clock.report_progress(LEARNING, 0.0)
     context = ChainContext.of(searches, geometry, values)
     if context.n_rows > MAX_ALIGNED:
         return None
     leaves, target = Leaves.of(context), _target(context)
-    drawn = run_chains(context, leaves, target, plan, clock, seed)
-    if drawn is None:
+    plan = PLAN if plan is None else plan
+    plan = replace(plan, hot=max(plan.hot / context.warm, 1.0))
+
+    def started(s: int) -> WorldChain | LeafChain:
+        return WorldChain.started(context, s) if leaves is None else LeafChain.started(leaves, s)
+
+    plan = within_time(plan, started(seed), context.n_rows, clock)
+    if plan.sweeps < plan.least_sweeps:
         return None
-    samples, ends = drawn.samples, drawn.ends
-    seen = tuple(
-        np.unique(np.concatenate([points[s] for points in drawn.points]))
-        for s in range(len(searches))
-    )
+    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
+    run = run_chains([started(int(s)) for s in seeds], target, plan, None, clock)
+    if not run.converged:
+        return None
+    samples = together(target, run.drawn, fitted(target, run.drawn)).weighed()
+    seen = tuple(np.unique(points) for points in context.points(samples.atoms))
+    ends = tuple(c.resting if isinstance(c, LeafChain) else c for c in run.chains)
     most = int(np.clip(_MOST_ROWS // max(context.n_rows, 1), 20, _MOST_SAMPLES))
     judges = samples.judges.thinned(most // 4)
     centre = middle(samples.makers.thinned(most), target, clock, judges, seed)
-    return Learned(context, target, samples, centre, ends, seen, plan, leaves)
+    return Learned(context, target, samples, centre, ends, seen, leaves)
 
 
 def _target(context: ChainContext) -> PosteriorTarget:
@@ -235,21 +240,3 @@ def _target(context: ChainContext) -> PosteriorTarget:
     named = np.zeros((int(context.geometry.leaf_start[-1]), n_classes), dtype=bool)
     silent = PresenceLikelihood(named, named[:, 0], LabelNoise("present", 1.0), context.n_rows)
     return PosteriorTarget.without_walk(context.geometry, context.values, silent, parts)
-
-
-def _cheapest_starts(
-    cost: FloatArray, search: SolutionSampler, starts: Sequence[IntArray]
-) -> list[IntArray]:
-    """Worlds with each row where it costs least, and those first that cost least."""
-    out, rows = [], np.arange(len(cost))
-    for points in starts:
-        point_atoms = search.space.value[points].astype(np.int64)
-        _, j = linear_sum_assignment(
-            pair_costs(np.ascontiguousarray(cost), rows, point_atoms, rows)
-        )
-        out.append(points[j])
-    return sorted(out, key=partial(_cost, cost, search))
-
-
-def _cost(cost: FloatArray, search: SolutionSampler, points: IntArray) -> float:
-    return float(np.take_along_axis(cost, search.space.value[points].astype(np.int64), 1).sum())

@@ -17,7 +17,7 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.consensus import led_astray
-from treeleak.attacks.exact.annealing_runs import several_worlds, some_world
+from treeleak.attacks.exact.annealing_runs import several_worlds
 from treeleak.attacks.exact.posterior_under_learned_prior import (
     Learned,
     posterior_under_learned_prior,
@@ -248,12 +248,12 @@ def _solved(
         more = [search.spots(m, rng) for m in state.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
-            found = some_world(search, problem, clock, stage, seed)
+            found = several_worlds(search, (), problem, clock, stage, seed, wanted=1)
             more = [w.points for w in found if w.misfit == 0]
         final, sure = learned.world(k, more, clock, seed)
     else:
         found = several_worlds(search, state.exact, problem, clock, stage, seed)
-        final = search.bayes_estimate(found, clock, stage, seed)
+        final = search.bayes_estimate(found, clock, seed)
     known = state.known
     if not state.proved and _promising(problem) and final.misfit == 0:
         clock.report_progress(f"proving rows of {problem.system.name}", 0.9)

@@ -9,225 +9,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.exact.world_kernels import Places, set_log_priors, walk
 from treeleak.attacks.exact.worlds import SolutionSampler
-from treeleak.attacks.kernels import misfit_change, misfit_change_of_two, move_row, uniform
 from treeleak.attacks.posterior.chains import as_prior, hierarchy_of
 from treeleak.attacks.posterior.draw_kernels import GridArrays, Prior
-from treeleak.attacks.posterior.grid_kernels import log_prior_of
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, relearn
 from treeleak.attacks.posterior.target import grid_without_table
 from treeleak.attacks.samples import Info
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.compiled import copied, njit
-from treeleak.core.private import dataclass, shows_no_value
+from treeleak.core.compiled import copied
+from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 
-_TWICE = 0.3
-"""Share of the moves of one row that set two atoms."""
-_PART = 0.5
-"""Share of the exchanges that take each attribute with even odds, where the others take one."""
-
-
-@shows_no_value
-class Places(NamedTuple):
-    """What rows of a system can be: see :class:`~treeleak.attacks.annealing.SearchSpace`."""
-
-    signature: Any
-    """Shape (n_cells, n_columns). Distinct equations of each cell, -1 for none."""
-    cell: Any
-    """Shape (n_points,)."""
-    value: Any
-    """Shape (n_points, n_moving). Atoms of attributes that can move, numbered over all of them."""
-    neighbour: Any
-    """Shape (n_points, n_atoms). The point with one atom set, -1 where it is not possible."""
-    code: Any
-    """Shape (n_points,). A number of each point, ascending."""
-    weight: Any
-    """Shape (n_atoms,). What each atom adds to it."""
-    atoms: Any
-    """Int16 array, shape (n_points, n_attributes + 1). All atoms, counted from 0 in each attribute;
-    the class is the last."""
-    tilt: Any
-    """Shape (n_points,). What the counts add to the log prior of a row there."""
-
-
-@njit(inline=True)
-def _log_prior(p: int, places: Any, prior: Any, radix: Any) -> float:
-    return log_prior_of(places.atoms[p], 0, prior, radix) + places.tilt[p]  # type: ignore[no-any-return]
-
-
-@njit()
-def set_log_priors(rows: Any, places: Any, prior: Any, radix: Any, log_prior: Any) -> None:
-    """Note the log probability of all rows under a prior, in place."""
-    for k in range(len(rows)):
-        log_prior[k] = _log_prior(rows[k], places, prior, radix)
-
-
-@njit(inline=True)
-def _point(code: int, places: Any) -> int:
-    """The point with a code, -1 if there is none."""
-    low, high = 0, len(places.code)
-    while low < high:
-        middle = (low + high) // 2
-        if places.code[middle] < code:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(places.code) and places.code[low] == code else -1
-
-
-@njit()
-def walk(
-    steps: int,
-    temperature: float,
-    swaps: float,
-    until_met: bool,
-    rows: Any,
-    log_prior: Any,
-    residual: Any,
-    places: Any,
-    prior: Any,
-    radix: Any,
-    rng: Any,
-) -> tuple[int, int]:
-    """Metropolis-Hastings over the rows of a system, in place.
-
-    Its law is proportional to prod_k prior(row k) x exp(-sum |A m - n| / temperature). The tilt is
-    a sum over the equations of a cell, so that it is the same for all datasets that meet all
-    counts: of these, each is as frequent as the prior says.
-
-    Parameters
-    ----------
-    swaps : float
-        Share of the moves in which two rows exchange atoms.
-    until_met : bool
-        Return as soon as all counts are met.
-    rows : int64 array, shape (n_rows,)
-        Points.
-    log_prior : float array, shape (n_rows,)
-    residual : int64 array
-        A m - n.
-
-    Returns
-    -------
-    tuple of int
-        Steps that were made, and moves that were taken.
-    """
-    n_rows, n_atoms, n_moving = len(rows), places.neighbour.shape[1], places.value.shape[1]
-    misfit, taken = 0, 0
-    for r in residual:
-        misfit += abs(r)
-    for step in range(steps):
-        if until_met and misfit == 0:
-            return step, taken
-        k = int(uniform(rng) * n_rows)
-        p = rows[k]
-        k2, p2, new2 = -1, p, p
-        if uniform(rng) < swaps:
-            k2 = int(uniform(rng) * n_rows)
-            p2 = rows[k2]
-            if uniform(rng) < _PART:
-                shift = 0
-                for a in range(n_moving):
-                    if uniform(rng) < 0.5:
-                        here, there = places.value[p, a], places.value[p2, a]
-                        shift += places.weight[there] - places.weight[here]
-                if shift == 0:
-                    continue
-                new = _point(places.code[p] + shift, places)
-                new2 = -1 if new < 0 else _point(places.code[p2] - shift, places)
-            else:
-                a = int(uniform(rng) * n_moving)
-                if places.value[p, a] == places.value[p2, a]:
-                    continue
-                new = places.neighbour[p, places.value[p2, a]]
-                new2 = places.neighbour[p2, places.value[p, a]]
-            if new2 < 0 or new == p2:
-                continue
-        else:
-            new = places.neighbour[p, int(uniform(rng) * n_atoms)]
-            if new >= 0 and uniform(rng) < _TWICE:
-                new = places.neighbour[new, int(uniform(rng) * n_atoms)]
-        if new < 0 or new == p:
-            continue
-        log_new, log_new2 = _log_prior(new, places, prior, radix), 0.0
-        odds = log_new - log_prior[k]
-        if k2 >= 0:
-            log_new2 = _log_prior(new2, places, prior, radix)
-            odds += log_new2 - log_prior[k2]
-        # What it may cost at most is drawn first: the sum need not be known beyond.
-        limit = temperature * (odds - np.log(1.0 - uniform(rng)))
-        if k2 >= 0:
-            change = misfit_change_of_two(
-                places.signature, residual, places.cell[p], places.cell[new],
-                places.cell[p2], places.cell[new2], limit,
-            )  # fmt: skip
-        else:
-            change = misfit_change(
-                places.signature, residual, places.cell[p], places.cell[new], limit
-            )
-        if change > limit:
-            continue
-        move_row(places.signature, residual, places.cell[p], places.cell[new])
-        rows[k], log_prior[k] = new, log_new
-        if k2 >= 0:
-            move_row(places.signature, residual, places.cell[p2], places.cell[new2])
-            rows[k2], log_prior[k2] = new2, log_new2
-        misfit += change
-        taken += 1
-    return steps, taken
-
-
 _MANY, _COLDEST = 20, 0.25
-"""Equations of a row from which on samples are as warm as planned; how cold those of few are."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long the chains walk, in stages of so many sweeps (steps per row)."""
-
-    chains: int = 8
-    cooling: int = 40
-    """Stages from hot to warm."""
-    between: int = 40
-    """Stages after that, before the first sample."""
-    samples: int = 24
-    thin: int = 2
-    """Stages between two samples."""
-    sweeps: float = 40.0
-    hot: float = 6.0
-    warm: float = 1.0
-    """Temperatures, as in :func:`~treeleak.attacks.exact.world_chains.walk`; of samples, the
-    last, where rows stand in many equations."""
-    frozen: int = 40
-    """Stages in which a chain then looks for a world,"""
-    thaw: float = 1.2
-    frost: float = 0.6
-    """from one temperature to another;"""
-    doubted: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
-    """until some chain has found one: what rows are like counts to such a power, for so many times
-    as long. It keeps chains from places that some worlds need."""
-    swaps: float = 0.3
-
-    @property
-    def stages(self) -> int:
-        """Of each chain."""
-        return self.cooling + self.between + self.samples * self.thin
-
-    def for_equations(self, n: float) -> Plan:
-        """Keep samples colder where a row stands in few different equations, ``n`` on average.
-
-        A row in a wrong place misses two counts for each. That must cost more than what the chain
-        takes rows to be like can gain by it.
-        """
-        return replace(self, warm=float(np.clip(n / _MANY, _COLDEST, self.warm)))
+"""Equations of a row from which on a missed count costs no more than a factor e of what rows are
+like; least temperature where rows stand in few."""
+RELEARN = 40.0
+"""Sweeps between two redraws of what rows are like."""
+_SWAPS = 0.3
+"""Share of the moves in which two rows exchange atoms."""
+_THAW, _FROST, _STAGES = 1.2, 0.6, 40
+"""Temperatures from and to which a chain cools that looks for a world, and stages of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +49,10 @@ class ChainContext:
     fixed: tuple[NDArray[np.int16], ...]
     """Atoms of the rows of each system that do not move, counted from 0 in each attribute."""
     grid: GridArrays
+    warm: float
+    """Temperature of samples. It is lower where a row stands in few different equations: a row in a
+    wrong place misses two counts for each, and that must cost more than what the chain takes rows
+    to be like can gain by it."""
 
     @classmethod
     def of(
@@ -252,22 +65,32 @@ class ChainContext:
             fixed.append((search.atoms[still] - begin).astype(np.int16))
         radix = np.append(geometry.radix, np.diff(values.atom_start)[-1])
         grid = grid_without_table(geometry, radix, values)
-        return cls(tuple(searches), geometry, values, tuple(fixed), grid)
+        spaces = [s.space for s in searches if len(s.space.packed)]
+        n = max((float((s.packed >= 0).sum(axis=1).mean()) for s in spaces), default=0.0)
+        warm = float(np.clip(n / _MANY, _COLDEST, 1.0))
+        return cls(tuple(searches), geometry, values, tuple(fixed), grid, warm)
 
     @cached_property
     def places(self) -> tuple[Places, ...]:
         """The points of each system, as walks need them: rows behind one tree are drawn without."""
-        begin, out = self.values.atom_start[:-1], []
-        for search in self.searches:
-            space = search.space
-            atoms = (search.atoms[search.live_of] - begin).astype(np.int16)
-            neighbour = space.neighbour if search.can_move else np.zeros((0, 0), np.int32)
-            weight = space.atom * np.repeat(space.stride, np.diff(space.atom_start))
-            places = Places(
-                space.packed, space.cell, space.value, neighbour, space.code, weight, atoms,
-                search.tilt,
-            )  # fmt: skip
-            out.append(places)
+        begin = self.values.atom_start[:-1]
+        return tuple(
+            s.space.places(s.tilt, (s.atoms[s.live_of] - begin).astype(np.int16))
+            for s in self.searches
+        )
+
+    def points(self, atoms: NDArray[np.signedinteger[Any]]) -> tuple[IntArray, ...]:
+        """Points of the open rows of each system, of datasets as chains give them.
+
+        ``atoms``, shape (..., n_rows, n_attributes + 1).
+        """
+        out, begin = [], 0
+        stride = np.append(self.geometry.stride, self.geometry.n_points)
+        for fixed, search in zip(self.fixed, self.searches, strict=True):
+            begin += len(fixed)
+            part = atoms[..., begin : begin + search.space.n_rows, :].astype(np.int64)
+            out.append(np.searchsorted(search.space.code, part @ stride))
+            begin += search.space.n_rows
         return tuple(out)
 
     @property
@@ -340,33 +163,63 @@ class WorldChain:
             set_log_priors(points, at, out.prior, radix, log_prior)
         return out
 
+    @property
+    def height(self) -> float:
+        """Log likelihood, with what is missed at the price of samples."""
+        return -sum(self.misfit_of(s) for s in range(len(self.points))) / self.context.warm
+
+    def under(self, prior: Prior | None) -> WorldChain:
+        """Go on under another prior, or learn it."""
+        return replace(self, fixed_prior=prior).learned()
+
     def walked(
         self,
         sweeps: float,
-        temperature: float,
-        swaps: float,
-        only: int | None = None,
-        until_met: bool = False,
+        clock: Clock,
+        temperature: float = 1.0,
+        missing_row_penalty: float = 0.0,  # noqa: ARG002
+    ) -> tuple[WorldChain, Info]:
+        """Learn and move on in turns, or until the clock stops.
+
+        ``temperature``: that of samples is 1, whatever a missed count costs there.
+        """
+        turns, out, done = max(round(sweeps / RELEARN), 1), self, (0, 0)
+        for _ in range(turns):
+            if clock.stopped:
+                break
+            warm = temperature * self.context.warm
+            out, info = out.learned().moved(sweeps / turns, warm)
+            done = done[0] + info.steps, done[1] + info.taken
+        return out, Info(*done)
+
+    def moved(
+        self, sweeps: float, temperature: float, only: int | None = None, until_met: bool = False
     ) -> tuple[WorldChain, Info]:
         """Move on by so many steps per row, in all systems or in one."""
         out, context, done = self._copied(), self.context, np.zeros(2, dtype=np.int64)
         for s in range(len(self.points)) if only is None else (only,):
             steps = max(int(sweeps * len(self.points[s])), 1)
-            if context.searches[s].can_move:
+            space = context.searches[s].space
+            if space.can_move:
+                free = np.zeros((0, space.n_atoms), dtype=np.float32)
                 done += walk(
-                    steps, temperature, swaps, until_met, out.points[s], out.log_prior[s],
-                    out.residual[s], context.places[s], out.prior, context.grid.radix, out.rng,
+                    steps, temperature, _SWAPS, until_met, out.points[s], out.log_prior[s],
+                    out.residual[s], context.places[s], out.prior, context.grid.radix, free,
+                    np.zeros(0, dtype=np.int64), np.zeros(2), out.rng,
                 )  # fmt: skip
         return out, Info(*done.tolist())
 
-    def frozen(self, s: int, power: float, longer: int, plan: Plan, clock: Clock) -> WorldChain:
-        """Look for a world of one system near by; ``power``, ``longer``: see the plan."""
+    def frozen(self, s: int, power: float, longer: int, clock: Clock) -> WorldChain:
+        """Look for a world of one system near by.
+
+        ``power``: to which what rows are like counts. ``longer``: how many times as long.
+        """
         prior = self.prior
-        out = replace(self, fixed_prior=prior._replace(log_share=power * prior.log_share)).learned()
-        for temperature in np.geomspace(plan.thaw, plan.frost, longer * plan.frozen):
+        out = self.under(prior._replace(log_share=power * prior.log_share))
+        for temperature in np.geomspace(_THAW, _FROST, longer * _STAGES):
             if clock.stopped:
                 break
-            out, _ = out.walked(plan.sweeps, temperature, plan.swaps, only=s, until_met=True)
+            out, _ = out.moved(RELEARN, temperature, only=s, until_met=True)
             if out.misfit_of(s) == 0:
                 break
         return self.at(s, out.points[s], out.rng)

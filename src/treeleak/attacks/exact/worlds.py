@@ -8,19 +8,23 @@ other: a government job rules out a private one wherever a row says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.annealing import SearchSpace
 from treeleak.attacks.answer import Rows, most_worlds
-from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
+from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, confidence
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.exact.search_space import SearchSpace
+from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.solvers.integer import Bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import MOST_SURE, on_grid
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
@@ -29,6 +33,8 @@ from treeleak.side_information.density import Density
 
 _ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
 """Rounds of maximum entropy, fewer from so many incidences on."""
+_PLACED, _SHORTER = 2, 8
+"""Worlds from which the nearest one is looked for, and how much shorter than a usual run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,35 +144,62 @@ class SolutionSampler:
             learned=learned is not None,
         )
 
-    def bayes_estimate(
-        self, worlds: Sequence[Solution], clock: Clock, stage: str, seed: int
-    ) -> Solution:
+    def bayes_estimate(self, worlds: Sequence[Solution], clock: Clock, seed: int) -> Solution:
         """Find the dataset that meets the counts and lies closest to all worlds."""
         least = min(w.misfit for w in worlds)
-        few = not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2
-        held = [w.values for w in worlds]
+        best = [w for w in worlds if w.misfit == least]
         if self.learned:
             m = np.bincount(self.space.cell[worlds[0].points])
             points = most_in_common(self.space.cell.astype(np.int64), self.w, m)
-            final = self.world_at(points, np.random.default_rng(seed))
-        elif few:
-            final = next(w for w in worlds if w.misfit == least)
-        else:
-            final = worlds[most_central(self.values, held, [w.misfit == least for w in worlds])]
-        if few:
-            return final
-        for turn in range(2):
-            cost = self.values.expected_cost(shares(self.values, final.values, held))
-            points, misfit = final.points, final.misfit
-            if self.can_move and not self.learned and not clock.stopped:
-                clock.report_progress(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
-                steps = max(self.space.default_steps() // 12, 100_000)
-                row_cost = self.atom_cost(cost[len(self.anchored) :])
-                chain = self.space.near_rows(points, row_cost, self.w, steps, seed + turn, clock)
-                points, misfit = chain.points, self.space.misfit(chain.points)
-            chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
-            final = Solution(points, chosen, misfit)
-        return final
+            best = [self.world_at(points, np.random.default_rng(seed))]
+        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
+            return best[0]
+        # Aligned with all of them: one that lies apart would put others in wrong places.
+        cost = self.values.expected_cost(self._shares(worlds, stopped=lambda: clock.stopped))
+        return self.nearest(cost, [w.points for w in best], clock, seed)
+
+    def _shares(
+        self,
+        worlds: Sequence[Solution],
+        final: Solution | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> FloatArray:
+        """Share of the worlds in which rows have each value; in the order of one, if any."""
+        values, n_anchored = self.values.listed, len(self.anchored)
+        group = np.repeat([0, 1], [n_anchored, len(worlds[0].values) - n_anchored])
+        start, turns = (None, 4) if final is None else (final.values, 1)
+        held, certain = [w.values for w in worlds], np.ones(values.n_values)
+        return aligned_shares(values, held, certain, group, turns, stopped, start)[0]
+
+    def nearest(
+        self, cost: FloatArray, starts: Sequence[IntArray], clock: Clock, seed: int
+    ) -> Solution:
+        """Find rows that cost little, and meet the counts as well as those from which to begin.
+
+        ``cost``, shape (n_anchored + n_open, n_values). ``starts``: points of open rows.
+        """
+        atom_cost = self.atom_cost(cost[len(self.anchored) :])
+
+        def paid(points: IntArray) -> float:
+            atoms = self.space.value[points].astype(np.int64)
+            return float(np.take_along_axis(atom_cost, atoms, axis=1).sum())
+
+        def placed(points: IntArray) -> IntArray:
+            atoms, rows = self.space.value[points].astype(np.int64), np.arange(len(points))
+            _, j = linear_sum_assignment(pair_costs(atom_cost, rows, atoms, rows))
+            return points[j]
+
+        near = sorted(map(placed, starts), key=paid)[:_PLACED]
+        if self.can_move and not self.learned:
+            steps, settle = self.space.default_steps() // _SHORTER, self.space.near_rows
+            jobs = [
+                partial(settle, p, atom_cost, steps, seed + i, clock) for i, p in enumerate(near)
+            ]
+            near = sorted((c.points for c in run_all(jobs)), key=paid)
+            near.sort(key=self.space.misfit)
+        points = near[0]
+        chosen = self.values.cheapest(self.atoms[self.live_points(points)], cost)
+        return Solution(points, chosen, self.space.misfit(points))
 
     def rows(
         self,
@@ -214,9 +247,8 @@ class SolutionSampler:
 
     @property
     def can_move(self) -> bool:
-        """Whether anything is open that moves of rows can change."""
-        space = self.space
-        return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
+        """See :attr:`.SearchSpace.can_move`."""
+        return self.space.can_move
 
     def live_points(self, points: IntArray) -> IntArray:
         """Live points of the anchored and the open rows."""
@@ -273,7 +305,7 @@ class SolutionSampler:
             share = np.mean([h[live] > copies_before(live) for h in held], axis=0)[:, None]
             of_atom = np.repeat(share, final.values.shape[1], axis=1)
         else:
-            table = shares(self.values, final.values, [w.values for w in worlds])
+            table = self._shares(worlds, final)
             share = np.take_along_axis(table, final.values, axis=1)
             atoms = np.add.reduceat(table, self.values.first, axis=1)
             of_atom = np.take_along_axis(atoms, self.values.atom_of[final.values], axis=1)

@@ -212,7 +212,7 @@ def written(
     n = len(found.cells)
     try:
         with clock.enforced(_LATE):
-            final = search.bayes_estimate(worlds, clock, stage, seed)
+            final = search.bayes_estimate(worlds, clock, seed)
             few = len(final.values) > MAX_ALIGNED or len(worlds) < N_WORLDS
             sure = _sure(search, final, worlds, n) if few else None
             rows = search.rows(final, worlds, known, sure)

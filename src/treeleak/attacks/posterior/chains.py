@@ -207,17 +207,21 @@ class Chain:
         return out, Info(done, taken)
 
     @property
-    def log_likelihood(self) -> float:
-        """Log likelihood of the rows and splits, up to a constant, with the full penalty."""
-        return self.target.likelihood.log_complete(
-            self.state.rows, self.state.seen, MISSING_ROW_PENALTY
-        )
+    def atoms(self) -> NDArray[np.int16]:
+        """The rows: atoms, counted from 0 in each attribute; the class is the last."""
+        return self.state.atoms  # type: ignore[no-any-return]
 
     @property
-    def log_posterior(self) -> float:
-        """Log likelihood, as far as it is believed, and log prior of the rows."""
-        both = self.log_likelihood + float(self.state.log_prior.sum())
-        return both / self.target.likelihood.power
+    def height(self) -> float:
+        """Log posterior of the rows and splits, up to a constant, with the full penalty.
+
+        What is learned is no part of it; the log likelihood counts as far as it is believed.
+        """
+        likelihood = self.target.likelihood
+        log = likelihood.log_complete(self.state.rows, self.state.seen, MISSING_ROW_PENALTY)
+        if self.fixed_prior is None:
+            return log
+        return (log + float(self.state.log_prior.sum())) / likelihood.power
 
 
 def _obey_rules(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain, as_kernel_prior
+from treeleak.attacks.posterior.draw_kernels import Prior
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.samples import Samples
+from treeleak.attacks.samples import Info, Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -64,6 +66,33 @@ class Plan:
         return self.cooling + self.fits * self.between + self.samples
 
 
+class Walking(Protocol):
+    """One dataset on its walk, which never changes: what walks on is another one."""
+
+    @property
+    def atoms(self) -> NDArray[np.int16]:
+        """Shape (n_rows, n_attributes + 1). Counted from 0 in each attribute; the class is last."""
+
+    @property
+    def height(self) -> float:
+        """Log posterior (log likelihood, where each chain has its own prior)."""
+
+    def under(self, prior: Prior | None) -> Self:
+        """Go on under another prior, or learn it."""
+
+    def walked(
+        self,
+        sweeps: float,
+        clock: Clock,
+        temperature: float = ...,
+        missing_row_penalty: float = ...,
+    ) -> tuple[Self, Info]:
+        """Move on by so many steps per row, or until the clock stops."""
+
+
+C = TypeVar("C", bound=Walking)
+
+
 def affordable(
     plan: Plan,
     target: PosteriorTarget,
@@ -73,8 +102,13 @@ def affordable(
 ) -> Plan:
     """Take fewer chains, then shorter walks, where the time left would not do."""
     chain = Chain.started(target, None if prior is None else as_kernel_prior(prior), seed)
-    chain, _ = clock.untimed(partial(chain.walked, 1 / target.n_rows, clock))
-    start, trial = clock.seconds, max(_TRIAL / target.n_rows, 1.0)
+    return within_time(plan, chain, target.n_rows, clock)
+
+
+def within_time(plan: Plan, chain: Walking, n_rows: int, clock: Clock) -> Plan:
+    """The same, by how fast a chain is."""
+    chain, _ = clock.untimed(partial(chain.walked, 1 / n_rows, clock))
+    start, trial = clock.seconds, max(_TRIAL / n_rows, 1.0)
     chain.walked(trial, clock)
     stage = (clock.seconds - start) / trial * plan.sweeps
     runs = plan.share * clock.left / max(stage * plan.stages / 2, 1e-9)
@@ -91,7 +125,8 @@ class ChainRun:
     target: PosteriorTarget
     plan: Plan
     clock: Clock
-    chains: Sequence[Chain]
+    chains: Sequence[Any]
+    """All of one kind."""
     drawn: Sequence[Drawn]
     prior: TreePrior | FloatArray | None
     """What all chains share; None where each learned its own."""
@@ -121,8 +156,8 @@ class ChainRun:
             return chain.under(kernel_prior).walked(sweeps, self.clock, _COLD)[0]
 
         ended = run_all([partial(frozen, chain) for chain in self.chains])
-        heights = [chain.log_posterior for chain in ended]
-        return np.asarray(ended[int(on_grid(heights).argmax())].state.atoms, dtype=np.int64)
+        heights = [chain.height for chain in ended]
+        return np.asarray(ended[int(on_grid(heights).argmax())].atoms, dtype=np.int64)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -145,10 +180,23 @@ def run_posterior(
     ``prior``: for all chains; a tree is fitted anew to what they find. Without it, each chain
     learns its own. ``part``: what of the progress this is. ``at``: rows that all chains start from.
     """
-    walk = _Walk(plan, clock, part)
-    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
     kernel_prior = None if prior is None else as_kernel_prior(prior)
-    chains = walk.cooled([Chain.started(target, kernel_prior, int(s), at) for s in seeds])
+    seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
+    chains = [Chain.started(target, kernel_prior, int(s), at) for s in seeds]
+    return run_chains(chains, target, plan, prior, clock, part)
+
+
+def run_chains(
+    chains: Sequence[C],
+    target: PosteriorTarget,
+    plan: Plan,
+    prior: TreePrior | FloatArray | None,
+    clock: Clock,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> ChainRun:
+    """Do that with chains of any kind, where they are."""
+    walk = _Walk(plan, clock, part)
+    chains = walk.cooled(chains)
     for _ in range(plan.fits):
         if clock.stopped:
             break
@@ -171,11 +219,11 @@ class _Walk:
     part: tuple[float, float]
     done: int = 0
 
-    def cooled(self, chains: Sequence[Chain]) -> list[Chain]:
+    def cooled(self, chains: Sequence[C]) -> list[C]:
         """Go from the highest temperature to 1, and from the lowest penalty to the full one."""
         plan = self.plan
 
-        def cooled(chain: Chain) -> Chain:
+        def cooled(chain: C) -> C:
             for way in np.linspace(0.0, 1.0, plan.cooling):
                 temperature = 1.0 / (way + (1.0 - way) / plan.hot)
                 if plan.by_factors:
@@ -190,18 +238,17 @@ class _Walk:
         return run_all([partial(cooled, chain) for chain in chains])
 
     def drawn(
-        self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
-    ) -> tuple[list[Chain], list[Drawn]]:
+        self, chains: Sequence[C], stages: int, what: str = "learning what rows are like"
+    ) -> tuple[list[C], list[Drawn]]:
         """Walk, and note the dataset after each stage of each chain; one at least."""
 
-        def drawn(c: int) -> tuple[Chain, list[Drawn]]:
-            out, chain = [], chains[c]
+        def drawn(c: int) -> tuple[C, list[Drawn]]:
+            out, chain = list[Drawn](), chains[c]
             for k in range(stages):
                 if k and self.clock.stopped:
                     break
                 chain, _ = chain.walked(self.plan.sweeps, self.clock)
-                height = chain.log_likelihood if chain.fixed_prior is None else chain.log_posterior
-                out.append((chain.state.atoms, c, height))
+                out.append((chain.atoms, c, chain.height))
                 self._report(what)
             return chain, out
 

@@ -7,13 +7,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.kernels import anneal
+from treeleak.attacks.exact.world_kernels import Places, walk
+from treeleak.attacks.posterior.draw_kernels import Prior
 from treeleak.core.arrays import FloatArray, IntArray, equal_entries
-from treeleak.core.clock import Clock, next_slice
+from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-_FIRST_SLICE, _LONGEST_SLICE = 10_000, 250_000
-"""Steps until the first look at the clock, and at most between two."""
+_PER_COLUMN = 4.0
+"""Missed counts that a column's worth of expected distance weighs as much as."""
+_STAGES = 64
+"""Temperatures of a run, and looks at the clock."""
+_NONE = np.zeros(0, dtype=np.int32)
+EVEN = Prior(
+    _NONE, _NONE.reshape(0, 0), _NONE.astype(np.int64), np.zeros(0), False,
+    _NONE.astype(np.float32), _NONE,
+)  # fmt: skip
+"""No preference beside the tilt."""
 
 _STEPS_PER_MOVE = 3500
 """Steps of a draw for each row and each atom it may take."""
@@ -30,22 +39,17 @@ class Schedule:
     cold: float
     """First and last temperature."""
     swaps: float
-    jumps: float
-    """Shares of the moves."""
+    """Share of the moves in which two rows exchange atoms."""
 
 
-LOOSE = Schedule(6.0, 0.7, 0.3, 0.2)
+LOOSE = Schedule(6.0, 0.7, 0.3)
 """Mixes well: for systems that many datasets meet."""
 
-TIGHT = Schedule(3.0, 0.8, 0.5, 0.05)
+TIGHT = Schedule(3.0, 0.8, 0.5)
 """Meets counts that few datasets meet: swaps keep what is right already."""
 
-SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
-"""Goes from a dataset to a near one at little cost."""
-
-NEAR = Schedule(1.2, 0.4, 0.5, 0.05)
-"""The same for systems that many datasets meet: it ends warm enough to pass through some of
-these."""
+NEAR = Schedule(1.2, 0.4, 0.5)
+"""Goes from a dataset to a near one at little cost: it ends warm enough to pass through others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,63 +206,65 @@ class SearchSpace:
         """Length of a run that usually meets all counts: it grows with rows times moves."""
         return int(np.clip(_STEPS_PER_MOVE * self.n_rows * self.n_atoms, 200_000, 60_000_000))
 
+    @property
+    def can_move(self) -> bool:
+        """Whether anything is open that moves of rows can change."""
+        return len(self.attributes) > 0 and self.n_rows > 0 and not self.too_large
+
+    def places(self, tilt: FloatArray, atoms: NDArray[np.int16]) -> Places:
+        """Lay the points out for a walk; ``tilt`` and ``atoms`` are as there."""
+        neighbour = self.neighbour if self.can_move else np.zeros((0, 0), np.int32)
+        weight = self.atom * np.repeat(self.stride, np.diff(self.atom_start))
+        return Places(self.packed, self.cell, self.value, neighbour, self.code, weight, atoms, tilt)
+
     def near_weights(
         self, w: FloatArray, steps: int, seed: int, clock: Clock, schedule: Schedule = LOOSE
     ) -> Chain:
         """Draw a dataset near weights that meets the counts: from hot to cold, until it does."""
         rng = np.random.default_rng(seed)
-        return self._run(self.spread(w, rng), w, None, steps, schedule, rng, clock)
+        tilt = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
+        free = np.zeros((0, self.n_atoms), dtype=np.float32)
+        return self._run(self.spread(w, rng), tilt, free, steps, schedule, rng, clock)
 
     def near_rows(
         self,
         start: IntArray,
         cost: FloatArray,
-        w: FloatArray,
         steps: int,
         seed: int,
         clock: Clock,
-        schedule: Schedule = SETTLE,
     ) -> Chain:
         """Search for the cheapest rows that meet the counts as well as ``start`` does.
 
         ``cost``, shape (n_rows, n_atoms): expected distance of each atom, row by row.
         """
-        return self._run(start, w, cost, steps, schedule, np.random.default_rng(seed), clock)
+        scaled = np.ascontiguousarray(_PER_COLUMN * cost, dtype=np.float32)
+        rng = np.random.default_rng(seed)
+        return self._run(start, np.zeros(len(self.code)), scaled, steps, NEAR, rng, clock)
 
     def _run(
         self,
         start: IntArray,
-        w: FloatArray,
-        cost: FloatArray | None,
+        tilt: FloatArray,
+        cost: NDArray[np.float32],
         steps: int,
         schedule: Schedule,
         rng: np.random.Generator,
         clock: Clock,
     ) -> Chain:
-        rows = np.array(start, dtype=np.int64)
-        best = rows.copy()
-        residual = self.residual(rows)
-        misfit, row_cost = float(np.abs(residual).sum()), 0.0
-        if cost is None:
-            log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
-            scaled = np.zeros((0, self.n_atoms), dtype=np.float32)
-        else:
-            log_prior = np.zeros(len(self.code))
-            scaled = np.ascontiguousarray(4.0 * cost, dtype=np.float32)
-            row_cost = float(scaled[np.arange(len(rows))[:, None], self.value[rows]].sum())
-        score = np.array([misfit, row_cost, misfit, row_cost])
+        rows, row = np.array(start, dtype=np.int64), np.arange(len(cost))[:, None]
+        best, residual, log_prior = rows.copy(), self.residual(rows), tilt[rows]
+        least = np.array([np.abs(residual).sum(), cost[row, self.value[rows[: len(cost)]]].sum()])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        jump = np.cumsum(w)
-        step, until_met, slice_ = 0, cost is None, _FIRST_SLICE
-        while step < steps and not clock.stopped and not (until_met and score[2] == 0):
-            started = clock.seconds
-            step = anneal(
-                self.packed, self.cell, self.value, self.neighbour, log_prior, jump, scaled,
-                rows, residual, best, score, state, step, min(step + slice_, steps), steps,
-                schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, until_met,
+        places = self.places(tilt, np.zeros((len(self.code), 0), dtype=np.int16))
+        for temperature in np.geomspace(schedule.hot, schedule.cold, _STAGES):
+            if clock.stopped or not (len(cost) or least[0]):
+                break
+            walk(
+                -(-steps // _STAGES), temperature, schedule.swaps, not len(cost), rows, log_prior,
+                residual, places, EVEN, _NONE, cost, best, least, state,
             )  # fmt: skip
-            slice_ = next_slice(slice_, clock.seconds - started, _LONGEST_SLICE)
-        return Chain(best, int(score[2]))
+        return Chain(best, int(least[0]))
 
 
 def pack(signature: NDArray[np.int32], target: IntArray) -> NDArray[np.int32]:
