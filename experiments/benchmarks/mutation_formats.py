@@ -19,7 +19,6 @@ from experiments.benchmarks.mutation_seeds import (
     POLICIES,
     SCHEMAS,
     csvs,
-    files,
     folders,
     marginals,
     of_r,
