@@ -1,7 +1,13 @@
 """What ``treeleak formats`` lists: every reader, every format to harden, every kind of model."""
 
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
 from helpers.cli import run
-from treeleak.hardening.formats import FORMATS
+from helpers.golden_cases import MODELS
+from helpers.pmml import document
+from treeleak.hardening.formats import FORMATS, INSTEAD
 from treeleak.release import registry
 from treeleak.release.unsupported_formats import kind_of_folder, kind_of_members
 
@@ -13,7 +19,7 @@ def test_every_reader_says_what_its_files_are_called_and_disclose():
         assert described[reads.name].discloses, reads.name
     for mark in registry._OF_FILES:
         assert any(mark in f.endings for f in described.values()), mark
-    assert {known.name for known in FORMATS} <= described.keys()
+    assert {known.name for known in FORMATS} | INSTEAD.keys() <= described.keys()
     assert len(described) == len(registry.formats_read())
 
 
@@ -24,6 +30,8 @@ def test_the_list_names_formats_extras_steps_and_models():
         assert known.needs in said
     for known in FORMATS:
         assert ", ".join(step.name for step in known.steps) in said
+    for _, how in INSTEAD.values():
+        assert f"not by treeleak; {how}" in said
     for package, names in registry.kinds_read().items():
         assert package in said
         assert set(names) <= set(said.replace(",", " ").split())
@@ -41,3 +49,28 @@ def test_models_that_are_not_read_are_named_with_the_way_to_write_them(tmp_path)
     for part in ("metadata", "data", "treesMetadata"):
         (tmp_path / part).mkdir()
     assert "PMML" in kind_of_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "home"),
+    [
+        ("r/ranger_classification.rds", "in R, delete"),
+        ("ydf/forest", "min_examples"),
+        ("exchange/forest.onnx", "convert again"),
+        ("ebm/0.7.8.json", 'detail="minimal"'),
+        ("j48/loans.txt", "in brackets"),
+        ("tree.pmml", "ScoreDistribution"),
+        ("ebm/0.7.8.pkl", "skops.io.dump"),
+    ],
+)
+def test_what_is_not_hardened_says_what_to_do_where_it_was_made(file, home, tmp_path):
+    path = MODELS / file
+    if file == "tree.pmml":
+        path, X = tmp_path / file, np.array([[0.0], [1.0], [2.0]])
+        tree = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 1])
+        path.write_bytes(document(tree, ["a"], [0, 1]))
+    refused = run("harden", path, "--out", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert home in refused.stderr
+    assert ("skops.io.dump" in refused.stderr) is file.endswith(".pkl")
+    assert not (tmp_path / "out").exists()
