@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.city_hash import category_hash
 from treeleak.core.errors import BadInput, BadSchema
-from treeleak.release.release import Release
+from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Attribute, Binary, Categorical, Ordinal, Schema
 
@@ -211,3 +214,36 @@ def read_columns(
         if np.isinf(values[column]).any():
             raise BadInput(f"column {column!r} of {what} holds an infinite number")
     return values
+
+
+def coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
+    """Replace texts by their codes; what is none of them stays.
+
+    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes. So
+    are texts that a model knows by their hashes.
+    """
+    if levels is None:
+        return series
+    codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
+    if any(text.startswith(HASH) for text in levels):
+        values = series.dropna().unique().tolist()
+        named = {v: codes.get(f"{HASH}{category_hash(str(v))}") for v in values}
+        others = codes.get(ANOTHER)
+        if not pd.api.types.is_numeric_dtype(series) or None not in named.values():
+            found = {v: others if code is None else code for v, code in named.items()}
+            codes = {v: code for v, code in found.items() if code is not None} | codes
+            return series.astype(object).map(lambda value: codes.get(value, value))
+    if pd.api.types.is_numeric_dtype(series):
+        known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
+        named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
+        return series if None in named.values() else series.map(named)
+    return series.astype(object).map(lambda value: codes.get(value, value))
+
+
+def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:
+    """Give the codes of texts that write numbers by these numbers; of equal ones, the first."""
+    found: dict[float, int] = {}
+    for text, code in codes.items():
+        with suppress(ValueError):
+            found.setdefault(float(text), code)
+    return found

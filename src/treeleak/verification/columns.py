@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.city_hash import category_hash
 from treeleak.core.errors import Mismatch
 from treeleak.core.message import Message, MessageTemplate
+from treeleak.release.check_schema import coded
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.release import ANOTHER, HASH, Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 _SIGNS = re.compile(r"[\W_]+")
@@ -78,7 +77,7 @@ def in_model_columns(
     n = len(table)
     values = np.empty((n, release.n_features))
     for i, name in enumerate(release.feature_names):
-        values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
+        values[:, i] = _numbers(coded(table[name], release.levels.get(name)), name, what)
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
     return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
@@ -159,39 +158,6 @@ def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str
     if len(wanted) < len(absent):
         return {}
     return {c: wanted[plain(c)] for c in others if plain(c) in wanted and frequency[plain(c)] == 1}
-
-
-def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
-    """Replace texts by their codes; what is none of them stays.
-
-    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes. So
-    are texts that a model knows by their hashes.
-    """
-    if levels is None:
-        return series
-    codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
-    if any(text.startswith(HASH) for text in levels):
-        values = series.dropna().unique().tolist()
-        named = {v: codes.get(f"{HASH}{category_hash(str(v))}") for v in values}
-        others = codes.get(ANOTHER)
-        if not pd.api.types.is_numeric_dtype(series) or None not in named.values():
-            found = {v: others if code is None else code for v, code in named.items()}
-            codes = {v: code for v, code in found.items() if code is not None} | codes
-            return series.astype(object).map(lambda value: codes.get(value, value))
-    if pd.api.types.is_numeric_dtype(series):
-        known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
-        named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
-        return series if None in named.values() else series.map(named)
-    return series.astype(object).map(lambda value: codes.get(value, value))
-
-
-def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:
-    """Give the codes of texts that write numbers by these numbers; of equal ones, the first."""
-    found: dict[float, int] = {}
-    for text, code in codes.items():
-        with suppress(ValueError):
-            found.setdefault(float(text), code)
-    return found
 
 
 def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
