@@ -1,6 +1,10 @@
 """What ``treeleak formats`` lists: every reader, every format to harden, every kind of model."""
 
+import json
+import tomllib
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
@@ -74,3 +78,50 @@ def test_what_is_not_hardened_says_what_to_do_where_it_was_made(file, home, tmp_
     assert home in refused.stderr
     assert ("skops.io.dump" in refused.stderr) is file.endswith(".pkl")
     assert not (tmp_path / "out").exists()
+
+
+def rows_of(folder: str) -> pd.DataFrame:
+    held = json.loads((MODELS / folder / "truth.json").read_text())["rows"]
+    return pd.DataFrame(**held) if "columns" in held else pd.DataFrame(held)
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "column", "labels"),
+    [
+        ("r/rpart_classification.rds", "r/rpart_classification.rows.csv", "ploidy",
+         {"aneuploid", "diploid", "tetraploid"}),
+        ("r/randomforest_classification.rds", "r/randomforest_classification.rows.csv",
+         "education", {"0-5yrs", "6-11yrs", "12+ yrs"}),
+        ("ydf/forest", "ydf", "colour", None),
+        ("catboost-ctr/texts.json", "catboost-ctr", "city", None),
+    ],
+)  # fmt: skip
+def test_a_schema_from_rows_with_texts_has_their_categories(file, rows, column, labels, tmp_path):
+    table = pd.read_csv(MODELS / rows) if rows.endswith(".csv") else rows_of(rows)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    said = run("schema", MODELS / file, "--train", tmp_path / "rows.csv").stdout
+    found = {a["name"]: a for a in tomllib.loads(said)["attribute"]}[column]
+    assert found["kind"] == "categorical"
+    assert set(table[column].dropna()) <= {*found["labels"], "another"}
+    assert labels is None or set(found["labels"]) == labels
+
+
+def test_texts_of_a_column_that_no_tree_tests_are_categories_of_the_rows(tmp_path):
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [0.0, 0.0, 0.0]})
+    tree = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 1])
+    (tmp_path / "t.pmml").write_bytes(document(tree, ["a", "b"], [0, 1]))
+    X.assign(b=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
+    rows = ["--train", tmp_path / "rows.csv", "--label", "label"]
+    said = run("schema", tmp_path / "t.pmml", *rows).stdout
+    assert tomllib.loads(said)["attribute"][1]["labels"] == ["x", "y"]
+    X.assign(a=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
+    refused = run("schema", tmp_path / "t.pmml", *rows)
+    assert (refused.exit_code, "another encoding" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["schema", "audit"])
+def test_of_factors_of_ranger_r_makes_the_codes(command):
+    rows = MODELS / "r" / "ranger_classification.rows.csv"
+    refused = run(command, MODELS / "r" / "ranger_classification.rds", "--train", rows)
+    assert refused.exit_code == 2
+    assert "d[v] <- data.matrix(d[v])" in refused.stderr

@@ -193,7 +193,7 @@ def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float
 def read_columns(
     release: Release, X: pd.DataFrame, what: str = "the rows"
 ) -> dict[str, FloatArray]:
-    """Read the model's columns of a table as numbers; others are ignored.
+    """Read the model's columns of a table as numbers, texts by their codes; others are ignored.
 
     Raises
     ------
@@ -201,19 +201,57 @@ def read_columns(
         Naming the column; ``what`` is what the message calls the table.
     """
     table = X.set_axis([str(c) for c in X.columns], axis=1)
-    values = {}
+    names = release.feature_names
+    if list(names) == [f"x{i}" for i in range(table.shape[1])] and not set(names) & set(table):
+        table = table.set_axis(names, axis=1)
+    values, levels = {}, levels_with(release, table)
     for column in release.feature_names:
         if column not in table:
             raise BadInput(f"{what} lack column {column!r} of the model")
         series = table[column]
         if not isinstance(series, pd.Series):
             raise BadInput(f"column {column!r} appears twice in {what}")
-        if not pd.api.types.is_numeric_dtype(series):
-            raise BadInput(f"column {column!r} of {what} holds something other than numbers")
-        values[column] = series.to_numpy(dtype=float, na_value=np.nan)
+        series = coded(series, levels.get(column))
+        try:
+            numeric = pd.to_numeric(series)
+        except (OverflowError, TypeError, ValueError):
+            raise BadInput(
+                f"column {column!r} of {what} holds something other than numbers"
+                f"{how_to_code(release, column)}"
+            ) from None
+        values[column] = numeric.to_numpy(dtype=float, na_value=np.nan)
         if np.isinf(values[column]).any():
             raise BadInput(f"column {column!r} of {what} holds an infinite number")
     return values
+
+
+def levels_with(release: Release, table: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
+    """Give the categories of the model, and of columns that no tree tests, the texts of a table.
+
+    Of these, nobody knows which codes they had, and no answer depends on it.
+    """
+    levels = dict(release.levels)
+    once = set(table.columns[~table.columns.duplicated(keep=False)])
+    for column in set(release.feature_names) & once - set(levels):
+        known = np.unique(table[column].dropna().to_numpy(dtype=object).astype(str))
+        texts = not pd.api.types.is_numeric_dtype(table[column].dtype)
+        if len(known) and texts and column not in release.tested:
+            levels[column] = tuple(known.tolist())
+    return levels
+
+
+def how_to_code(release: Release, column: str) -> str:
+    """Say what to do with a column of texts that are no categories of the model."""
+    if column in release.levels:
+        return ", and none of the categories that the model knows"
+    if release.origin.endswith("(R)"):
+        return (
+            ": the file keeps codes of factors, and not their texts. In R, with the model m and "
+            "the training rows d, v <- m$forest$independent.variable.names; "
+            'd[v] <- data.matrix(d[v]) makes the codes; then write.csv(d, "train.csv", row.names = '
+            "FALSE)"
+        )
+    return ": the model saw it in another encoding"
 
 
 def coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
@@ -237,7 +275,13 @@ def coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[A
         known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
         named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
         return series if None in named.values() else series.map(named)
-    return series.astype(object).map(lambda value: codes.get(value, value))
+    others = codes.get(ANOTHER)
+
+    def code(value: Any) -> Any:
+        unnamed = value if others is None or not isinstance(value, str) else others
+        return codes.get(value, unnamed)
+
+    return series.astype(object).map(code)
 
 
 def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:

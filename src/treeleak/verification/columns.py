@@ -14,7 +14,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import Mismatch
 from treeleak.core.message import Message, MessageTemplate
-from treeleak.release.check_schema import coded
+from treeleak.release.check_schema import coded, how_to_code, levels_with
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
 from treeleak.schema import Schema
@@ -74,10 +74,11 @@ def in_model_columns(
     """
     X, put = put_through(release, X, what, unseen)
     table, notes = columns_by_name(release.feature_names, X, what)
-    n = len(table)
+    n, levels = len(table), levels_with(release, table)
     values = np.empty((n, release.n_features))
     for i, name in enumerate(release.feature_names):
-        values[:, i] = _numbers(coded(table[name], release.levels.get(name)), name, what)
+        series = coded(table[name], levels.get(name))
+        values[:, i] = _numbers(series, name, what, how_to_code(release, name))
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
     return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
@@ -160,7 +161,7 @@ def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str
     return {c: wanted[plain(c)] for c in others if plain(c) in wanted and frequency[plain(c)] == 1}
 
 
-def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
+def _numbers(series: pd.Series[Any], name: str, what: str, how: str) -> FloatArray:
     if not pd.api.types.is_numeric_dtype(series):
         try:
             series = pd.to_numeric(series)
@@ -172,7 +173,7 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
             wrong = pd.to_numeric(series, errors="coerce").isna() & series.notna()
             raise Mismatch(
                 f"column {name!r} of the {what} holds something other than numbers, first in row "
-                f"{wrong.to_numpy().argmax()}: the model saw it in another encoding"
+                f"{wrong.to_numpy().argmax()}{how}"
             ) from None
     values: FloatArray = series.to_numpy(dtype=float, na_value=np.nan)
     return values
