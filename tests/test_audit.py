@@ -381,7 +381,7 @@ def test_wrong_rows_are_named_and_not_measured(few_trees, data, spoil, said):
         treeleak.audit(forest, X, y, schema=schema)
     result = treeleak.audit(forest, X, y, schema=schema, on_mismatch="report")
     assert result.measurement is None
-    assert result.headline.startswith("The rows given are not the model's training rows")
+    assert result.headline.startswith("The rows given do not fit the model")
     assert result.to_dict()["headline"].startswith("The rows given are not")
     assert result.mismatch == dict(result.not_assessed)["measurement"]
     assert result.reconstruction is not None
