@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from treeleak.schema import Schema
 
 _FILES = (
-    "A .skops, .pkl, .joblib or release.json file, a model of XGBoost (JSON, UBJSON), LightGBM "
-    "(text) or CatBoost (JSON, cbm), ONNX, PMML, or the text of a J48 tree (all: treeleak formats)"
+    "A .skops, .pkl, .joblib or release.json file, a model of XGBoost, LightGBM, CatBoost, R "
+    "(.rds), YDF (its folder) or interpret (JSON), ONNX, PMML, and others: treeleak formats lists "
+    "them"
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[

@@ -233,10 +233,10 @@ def levels_with(release: Release, table: pd.DataFrame) -> Mapping[str, tuple[str
     levels = dict(release.levels)
     once = set(table.columns[~table.columns.duplicated(keep=False)])
     for column in set(release.feature_names) & once - set(levels):
-        known = np.unique(table[column].dropna().to_numpy(dtype=object).astype(str))
-        texts = not pd.api.types.is_numeric_dtype(table[column].dtype)
-        if len(known) and texts and column not in release.tested:
-            levels[column] = tuple(known.tolist())
+        if not pd.api.types.is_numeric_dtype(table[column].dtype) and column not in release.tested:
+            known = set(table[column].dropna())
+            if known and all(isinstance(value, str) for value in known):
+                levels[column] = tuple(sorted(known))
     return levels
 
 
