@@ -206,9 +206,9 @@ class Reconstruction:
         """Of survival: 1 for a row that had its event, 0 for one that left without, NaN where that
         is not disclosed. None of other models.
         """
-        if self.y is None or self.y_upper is None or not np.isinf(self.y_upper).any():
+        if self.y is None or self.y_upper is None or not (self.y_upper == np.inf).any():
             return None
-        left, known = np.isinf(self.y_upper), self.y.notna()
+        left, known = self.y_upper == np.inf, self.y.notna()
         told = known if self.outcomes is None else self.outcomes.notna()
         return (~left).astype(float).where((left & known) | (~left & told))
 

@@ -203,7 +203,7 @@ def read_columns(
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     names = release.feature_names
     if list(names) == [f"x{i}" for i in range(table.shape[1])] and not set(names) & set(table):
-        table = table.set_axis(names, axis=1)
+        table = table.set_axis(list(names), axis=1)
     values, levels = {}, levels_with(release, table)
     for column in release.feature_names:
         if column not in table:

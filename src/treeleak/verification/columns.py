@@ -185,8 +185,14 @@ def _labels(release: Release, y: Any, n_rows: int) -> IntArray:
         raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
     found = release.class_numbers(values)
     if (found < 0).any():
+        texts = all(isinstance(value, str) for value in values)
+        numbered = texts and list(release.classes) == list(range(len(release.classes)))
+        hint = (
+            ". The file numbers its classes from 0: give the labels as these numbers (libraries "
+            "number texts in alphabetical order)"
+        ) * numbered
         raise Mismatch(
             f"row {found.argmin()} of the training rows has a label that the model does not know; "
-            f"its classes are {', '.join(map(repr, release.classes[:10]))}"
+            f"its classes are {', '.join(map(repr, release.classes[:10]))}{hint}"
         )
     return found
