@@ -84,8 +84,7 @@ UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows this part. I
 UNKNOWN_CODE = Rule("*", "not assessed", "code with data in it", "A function or a call of R that "
     "holds more than what is typed: rows may stand there.", owner="R", unknown=True)
 ROWS = Rule(TABLE_NAMES, "leaks", "a table of rows", "R keeps here the table that the model was "
-    "fitted to, or a part of the program left one: each line is a row (of a part qr, "
-    "qr.X() gives them back).", owner="R", change="rows",
+    "fitted to, or a part of the program left one: each line is a row.", owner="R", change="rows",
     rows=True)
 PER_ROW = Rule(PER_ROW_NAMES, "leaks", "one entry for each training row", "R keeps here one "
     "number, label or name for each training row, in their order.", owner="R", change="per_row")
