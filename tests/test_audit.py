@@ -154,7 +154,7 @@ def test_stored_training_tables_are_found(make):
     result = treeleak.audit(make().fit(X, y), time_limit=5)
     assert any(e.rows for e in result.inventory)
     assert result.verdict == LEAK
-    assert "stores training rows" in result.headline
+    assert "holds training rows" in result.headline
     assert any("stores the training table" in text for text in result.advice)
 
 
@@ -381,8 +381,8 @@ def test_wrong_rows_are_named_and_not_measured(few_trees, data, spoil, said):
         treeleak.audit(forest, X, y, schema=schema)
     result = treeleak.audit(forest, X, y, schema=schema, on_mismatch="report")
     assert result.measurement is None
-    assert result.headline.startswith("The rows given are not the model's training rows")
-    assert result.to_dict()["headline"].startswith("The rows given are not")
+    assert result.headline.startswith("The rows given do not fit the model")
+    assert result.to_dict()["headline"].startswith("The rows given do not fit")
     assert result.mismatch == dict(result.not_assessed)["measurement"]
     assert result.reconstruction is not None
 

@@ -431,7 +431,7 @@ def test_a_mismatch_is_bad_input_on_the_command_line(tmp_path):
         "audit", tmp_path / "rules.json", "--train", tmp_path / "train.csv", "--label", "again"
     )
     assert result.exit_code == 2
-    assert "not the model's training rows" in result.output
+    assert "do not fit the model" in result.output
 
 
 def test_what_the_audit_of_rules_does_not_use_is_refused():

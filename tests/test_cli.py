@@ -434,7 +434,7 @@ def test_a_model_that_is_no_tree_still_gets_its_inventory(tmp_path):
     skops.io.dump(KNeighborsClassifier(2).fit(X, [0, 1] * 5), tmp_path / "knn.skops")
     result = run("audit", tmp_path / "knn.skops")
     assert result.exit_code == 0
-    assert "stores training rows" in result.stdout
+    assert "holds training rows" in result.stdout
     assert "KNeighborsClassifier" in refused(
         "reconstruct", tmp_path / "knn.skops", "--out", tmp_path / "rows.csv"
     )

@@ -102,7 +102,7 @@ WRONG = {
     "header only": (
         [*TRAIN, "wrong"],
         lines(lambda rows: rows[:1]),
-        ["wrong: these are not the model's training rows", "30 rows, these are 0"],
+        ["wrong: these rows do not fit the model", "30 rows, these are 0"],
     ),
     "encoding": (
         [*TRAIN, "wrong"],

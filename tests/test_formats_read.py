@@ -1,7 +1,17 @@
 """What ``treeleak formats`` lists: every reader, every format to harden, every kind of model."""
 
+import json
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
 from helpers.cli import run
-from treeleak.hardening.formats import FORMATS
+from helpers.golden_cases import MODELS
+from helpers.pmml import document
+from treeleak.hardening.formats import FORMATS, INSTEAD
 from treeleak.release import registry
 from treeleak.release.unsupported_formats import kind_of_folder, kind_of_members
 
@@ -13,7 +23,7 @@ def test_every_reader_says_what_its_files_are_called_and_disclose():
         assert described[reads.name].discloses, reads.name
     for mark in registry._OF_FILES:
         assert any(mark in f.endings for f in described.values()), mark
-    assert {known.name for known in FORMATS} <= described.keys()
+    assert {known.name for known in FORMATS} | INSTEAD.keys() <= described.keys()
     assert len(described) == len(registry.formats_read())
 
 
@@ -24,6 +34,8 @@ def test_the_list_names_formats_extras_steps_and_models():
         assert known.needs in said
     for known in FORMATS:
         assert ", ".join(step.name for step in known.steps) in said
+    for _, how in INSTEAD.values():
+        assert f"not by treeleak; {how}" in said
     for package, names in registry.kinds_read().items():
         assert package in said
         assert set(names) <= set(said.replace(",", " ").split())
@@ -41,3 +53,75 @@ def test_models_that_are_not_read_are_named_with_the_way_to_write_them(tmp_path)
     for part in ("metadata", "data", "treesMetadata"):
         (tmp_path / part).mkdir()
     assert "PMML" in kind_of_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "home"),
+    [
+        ("r/ranger_classification.rds", "in R, delete"),
+        ("ydf/forest", "min_examples"),
+        ("exchange/forest.onnx", "convert again"),
+        ("ebm/0.7.8.json", 'detail="minimal"'),
+        ("j48/loans.txt", "in brackets"),
+        ("tree.pmml", "ScoreDistribution"),
+        ("ebm/0.7.8.pkl", "skops.io.dump"),
+    ],
+)
+def test_what_is_not_hardened_says_what_to_do_where_it_was_made(file, home, tmp_path):
+    path = MODELS / file
+    if file == "tree.pmml":
+        path, X = tmp_path / file, np.array([[0.0], [1.0], [2.0]])
+        tree = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 1])
+        path.write_bytes(document(tree, ["a"], [0, 1]))
+    refused = run("harden", path, "--out", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert home in refused.stderr
+    assert ("skops.io.dump" in refused.stderr) is file.endswith(".pkl")
+    assert not (tmp_path / "out").exists()
+
+
+def rows_of(folder: str) -> pd.DataFrame:
+    held = json.loads((MODELS / folder / "truth.json").read_text())["rows"]
+    return pd.DataFrame(**held) if "columns" in held else pd.DataFrame(held)
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "column", "labels"),
+    [
+        ("r/rpart_classification.rds", "r/rpart_classification.rows.csv", "ploidy",
+         {"aneuploid", "diploid", "tetraploid"}),
+        ("r/randomforest_classification.rds", "r/randomforest_classification.rows.csv",
+         "education", {"0-5yrs", "6-11yrs", "12+ yrs"}),
+        ("ydf/forest", "ydf", "colour", None),
+        ("catboost-ctr/texts.json", "catboost-ctr", "city", None),
+    ],
+)  # fmt: skip
+def test_a_schema_from_rows_with_texts_has_their_categories(file, rows, column, labels, tmp_path):
+    table = pd.read_csv(MODELS / rows) if rows.endswith(".csv") else rows_of(rows)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    said = run("schema", MODELS / file, "--train", tmp_path / "rows.csv").stdout
+    found = {a["name"]: a for a in tomllib.loads(said)["attribute"]}[column]
+    assert found["kind"] == "categorical"
+    assert set(table[column].dropna()) <= {*found["labels"], "another"}
+    assert labels is None or set(found["labels"]) == labels
+
+
+def test_texts_of_a_column_that_no_tree_tests_are_categories_of_the_rows(tmp_path):
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [0.0, 0.0, 0.0]})
+    tree = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 1])
+    (tmp_path / "t.pmml").write_bytes(document(tree, ["a", "b"], [0, 1]))
+    X.assign(b=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
+    rows = ["--train", tmp_path / "rows.csv", "--label", "label"]
+    said = run("schema", tmp_path / "t.pmml", *rows).stdout
+    assert tomllib.loads(said)["attribute"][1]["labels"] == ["x", "y"]
+    X.assign(a=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
+    refused = run("schema", tmp_path / "t.pmml", *rows)
+    assert (refused.exit_code, "another encoding" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["schema", "audit"])
+def test_of_factors_of_ranger_r_makes_the_codes(command):
+    rows = MODELS / "r" / "ranger_classification.rows.csv"
+    refused = run(command, MODELS / "r" / "ranger_classification.rds", "--train", rows)
+    assert refused.exit_code == 2
+    assert "d[v] <- data.matrix(d[v])" in refused.stderr

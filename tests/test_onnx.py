@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
+import treeleak
 from helpers.cli import run
 from test_protobuf import field
 from treeleak.auditing.inventory.conditions import Context
@@ -241,3 +242,11 @@ def test_graphs_of_no_tree_or_several_ensembles_are_named(tmp_path):
     with pytest.raises(NotCovered, match="without a tree ensemble"):
         to_release(path)
     assert "ONNX" in run("audit", path).stderr
+
+
+def test_the_number_of_rows_follows_from_the_training_rows():
+    path, labels = FOLDER / "forest.onnx", IRIS.target
+    asked = "labels of leaves do not show how many training rows"
+    assert asked in treeleak.audit(path, time_limit=1).reason("reconstruction")
+    given = treeleak.audit(path, IRIS.data, labels, time_limit=1)
+    assert asked not in given.reason("reconstruction")

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 import treeleak
+from helpers.cli import run
 from treeleak.auditing.inventory.inventory import unknown_places
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.evidence import KnownDraws
@@ -303,6 +304,27 @@ def test_survival_rows_come_back_with_their_times():
     assert (found.y.to_numpy()[exact] == TIME[exact]).all()
     assert EVENT[exact].all()
     assert exact.mean() > 0.6
+    told = found.events.notna().to_numpy()
+    assert (found.events.to_numpy()[told] == EVENT[told]).all()
+    assert 0 < found.events.sum() < told.sum()
+
+
+def test_the_status_of_survival_is_written_beside_the_time(tmp_path):
+    path, rows = Path(__file__).parent / "models" / "outcomes" / "all_rows.joblib", tmp_path / "r"
+    said = run("reconstruct", path, "--trust-pickle", "--out", rows, "--time-limit", 20).stderr
+    assert f"'status' is 1 for {EVENT.sum()} rows" in said
+    written = pd.read_csv(rows)
+    assert sorted(written["target"][written["status"] == 1]) == sorted(TIME[EVENT])
+    assert (written["status"] == 0).any()
+
+
+def test_targets_that_were_not_given_are_said_to_be_compared_with_nothing():
+    def said(y):
+        notes = treeleak.audit(stored("forest"), X, y, time_limit=1).notes
+        return any("compared with nothing" in note for note in notes)
+
+    assert said(None)
+    assert not said(TIME)
 
 
 def test_rows_numbered_by_their_outcomes_are_not_in_order():

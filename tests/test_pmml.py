@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
@@ -74,6 +75,20 @@ def test_one_tree_of_a_forest_proves_nothing_of_people_unless_rows_are_said_to_h
     assert (found.sampling.kind, found.counts_are, found.adds_weights) == (
         "bootstrap", "draws", False,
     )  # fmt: skip
+
+
+def test_a_tree_of_a_forest_is_said_not_to_be_comparable_with_training_rows(tmp_path):
+    grown = RandomForestClassifier(1, min_samples_leaf=20, random_state=0).fit(X, Y)
+    (tmp_path / "tree.pmml").write_bytes(document(grown, NAMES, (0, 1, 2)))
+    pd.DataFrame(X, columns=NAMES).assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
+    rows = ["--train", tmp_path / "rows.csv", "--label", "y", "--time-limit", 2]
+    said = " ".join(run("audit", tmp_path / "tree.pmml", *rows).output.split())
+    assert "may be a tree of a random forest" in said
+    assert "--bootstrap hidden" in said
+    assert "not the model's training rows" not in said
+    pd.DataFrame(X[:, ::-1], columns=NAMES).assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
+    said = " ".join(run("audit", tmp_path / "tree.pmml", *rows).output.split())
+    assert "may be a tree of a random forest" not in said
 
 
 def test_regressions_count_rows_and_hold_means():

@@ -181,6 +181,23 @@ def test_an_audit_names_library_and_parts_in_order(name):
     assert not found.others
 
 
+def test_a_column_that_the_formula_excludes_is_none_of_the_model():
+    model = stored("rpart_classification")
+    xlevels = {**model.get("xlevels"), "left out": np.array(["a", "b"], dtype=object)}
+    release = to_release(StoredObject(model.type, {**model.state, "xlevels": xlevels}))
+    assert list(release.levels) == list(to_release(model).levels)
+
+
+def test_of_a_list_of_models_the_advice_leaves_the_model_where_it_is():
+    inner = stored("rpart_classification")
+    found = audit(StoredObject("R.list", {"value": {"model": inner}}), time_limit=1)
+    (per_row,) = (text for text in found.advice if "m$where" in text)
+    assert "m <- l[[k]]" in per_row
+    assert "l[[k]] <- m" in per_row
+    (alone,) = (text for text in audit(inner, time_limit=1).advice if "m$where" in text)
+    assert "l[[k]]" not in alone
+
+
 def test_what_holds_no_trees_says_so():
     model = stored("ranger_classification")
     bare = StoredObject(model.type, {k: v for k, v in model.state.items() if k != "forest"})

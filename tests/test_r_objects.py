@@ -144,7 +144,7 @@ def test_an_audit_says_that_rows_lie_there(name):
     result = run("audit", FILES / f"object_{name}", "--time-limit", 20)
     assert result.exit_code == 0
     assert "Leak shown" in result.stdout
-    assert "stores training rows as they are" in " ".join(result.stdout.split())
+    assert "holds training rows, for anybody to read" in " ".join(result.stdout.split())
 
 
 def test_an_object_without_trees_is_no_clean_answer():

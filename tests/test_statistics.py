@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.releases import followed, mixed, random_tree, tree_of
+from treeleak import reconstruct
 from treeleak.core.errors import BadModel, BadSchema, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
@@ -19,7 +20,7 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import DiscreteLaplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.release import Release
-from treeleak.release.sampling import AllRows
+from treeleak.release.sampling import AllRows, Disjoint
 from treeleak.release.statistics import (
     COUNTS,
     DISTINCT,
@@ -226,15 +227,30 @@ def categorical() -> Release:
 
 
 def test_tests_for_categories_are_not_covered_everywhere():
-    with pytest.raises(
-        NotCovered, match=r"'a' is one of several categories.*residual uncertainty of one tree"
-    ):
+    with pytest.raises(NotCovered, match=r"'a' is one of several categories.*not covered here"):
         from_tree(categorical(), Schema([Binary("a")]))
-    noisy = replace(categorical(), noise=DiscreteLaplace(1.0))
-    with pytest.raises(NotCovered, match=r"'a' is one of several categories.*beside noise"):
-        evidence_for(noisy)
     with pytest.raises(BadSchema, match=r"numeric column 'a'.*the schema must list its values"):
         Geometry.of(categorical(), Schema([Numeric("a")]))
+
+
+@pytest.mark.parametrize("sampling", [AllRows(), Disjoint()], ids=["all rows", "a row for a tree"])
+def test_beside_noise_a_test_for_a_category_says_what_the_same_threshold_does(sampling):
+    held = NodeStatistic(ROWS, values(0, 0, 4, 0, 0, 3).reshape(3, 2))
+    sets = CategorySets(np.array([0]), np.array([1]))
+    kept = stump(held, cut=np.nan, categories=sets)
+    turned = tree_of((0, 0.5), None, None, statistics=Statistics((held,)))
+    turned = replace(turned, left=kept.right, right=kept.left)
+    found = []
+    for tree in (kept, turned):
+        noisy = replace(release_of(tree, tree), noise=DiscreteLaplace(3.0), sampling=sampling)
+        schema, n_rows = Schema([Binary("a")]), 7 if sampling == AllRows() else 14
+        found.append(reconstruct(noisy, schema, time_limit=20, n_rows=n_rows))
+    sets_found, cuts_found = found
+    assert sets_found.status == cuts_found.status == "likely"
+    assert sets_found.X.equals(cuts_found.X)
+    labels, share = sets_found.y.to_numpy() == 0, sets_found.X["a"].to_numpy()
+    assert share[labels].mean() > 0.9
+    assert share[~labels].mean() < 0.1
 
 
 def test_the_check_of_rows_follows_categories():

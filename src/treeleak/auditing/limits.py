@@ -25,7 +25,7 @@ from treeleak.reconstruction import Reconstruction
 if TYPE_CHECKING:
     from treeleak.auditing.result import Audit
 
-NOT_THESE = static_message("the rows given are not the model's training rows", "limits_not_these")
+NOT_THESE = static_message("the rows given do not fit the model", "limits_not_these")
 UNDECIDED = static_message("the verdict of the audit is: not assessed", "limits_undecided")
 DRAWS = static_message(
     "the model counts draws, and a tree may draw a row several times, so rows may be fewer",

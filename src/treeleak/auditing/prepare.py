@@ -136,6 +136,11 @@ SEVERAL_COLUMNS = static_message(
     "training rows were compared without labels.",
     "labels_of_several_columns",
 )
+TARGETS_UNSEEN = static_message(
+    "The training rows were given without their targets: those that the file tells, such as event "
+    "times, were compared with nothing. Name their column (--label).",
+    "targets_of_rows_not_compared",
+)
 EVENT_TIMES = static_message(
     "The labels say for each training row whether there was an event, and when: the times were "
     "compared.",
@@ -219,7 +224,9 @@ def prepare_case(case: Case) -> Case:
     # Which rows were drawn depends on how many there were, which is no secret of anybody.
     drew = isinstance(release.sampling, Subsample)
     counted = all(tree.totals is not None for tree in release.trees)
-    n_rows = request.stated_rows if drew and not counted else request.n_rows
+    # Labels of leaves do not show it, either.
+    follows = (drew and not counted) or (release.n_rows is None and release.counts_are == "labels")
+    n_rows = request.stated_rows if follows else request.n_rows
     problem = Problem(
         release=release,
         stated_schema=request.schema,
@@ -269,6 +276,8 @@ def _facts_held(case: Case, release: Release) -> tuple[Case, Release]:
     request = case.request
     if request.X is None or release.row_facts is None or case.found.mismatch is not None:
         return case, release
+    if request.y is None and not release.classes and release.row_facts.told.any():
+        case = case.noting(TARGETS_UNSEEN)
     try:
         table = in_model_columns(release, request.X, None)[0]
     except Mismatch:

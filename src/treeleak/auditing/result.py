@@ -86,7 +86,11 @@ class Audit(AuditResults):
             rows, how = m.came_back
             if rows and decided.code not in _LEADING and self.reconstruction is not None:
                 n = self.reconstruction.n_rows
-                lead = wording.CAME_BACK(rows=FigureWithSupport(rows, n), how=how)
+                exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n))
+                lead = wording.CAME_BACK(
+                    rows=FigureWithSupport(rows, n), how=how,
+                    exactly=exact if rows == m.located_rows > m.exact_rows else "",
+                )  # fmt: skip
                 summary = f"{lead.render_for(reader)} {summary}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:

@@ -8,7 +8,9 @@ from treeleak.core.message import MessageTemplate, static_message
 
 # ----------------------------------------------------------------------------------- inventory
 
-STORED = MessageTemplate("rows_stored", "The model stores training rows as they are, in {where}.")
+STORED = MessageTemplate(
+    "rows_stored", "The file holds training rows, for anybody to read, in {where}."
+)
 UNKNOWN_PARTS = MessageTemplate(
     "parts_unknown",
     "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
@@ -275,12 +277,13 @@ OFF_SHORT = MessageTemplate(
 )
 COMPARED = MessageTemplate(
     "rows_compared",
-    "{rows:share} of the training rows{not_given} were rebuilt {how}{order:message}. "
-    "{scores:message}{of_the_rest}.",
+    "{rows:share} of the training rows{not_given} were rebuilt {how}{order:message}"
+    "{exactly:message}. {scores:message}{of_the_rest}.",
 )
 CAME_BACK = MessageTemplate(
-    "rows_came_back", "{rows:share} of the training rows were rebuilt {how}."
+    "rows_came_back", "{rows:share} of the training rows were rebuilt {how}{exactly:message}."
 )
+EXACTLY = MessageTemplate("rows_exactly", "; {rows:share} on all values")
 IN_ORDER = MessageTemplate("in_order", ", {rows:share} in their own place")
 TARGETS = MessageTemplate(
     "targets_rebuilt",
@@ -513,7 +516,7 @@ VALUES_OPEN = static_message(
 )
 
 OTHER_ROWS = static_message(
-    "The rows given are not the model's training rows, so nothing was compared with them.",
+    "The rows given do not fit the model, so nothing was compared with them.",
     "other_rows",
 )
 HOLDS_MORE = static_message(

@@ -170,7 +170,7 @@ def audit(
         if report is not None:
             say(f"treeleak: the report, {edition} edition, is in {report}")
         if result.mismatch is not None:
-            say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
+            say(f"treeleak: {train}: these rows do not fit the model: {result.mismatch}")
         return _status(result, model, clock)
 
     def cut_off() -> int:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treeleak.core.clock import Clock, now
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 
 if TYPE_CHECKING:
     from treeleak.schema import Schema
 
 _FILES = (
-    "A .skops, .pkl, .joblib or release.json file, a model of XGBoost (JSON, UBJSON), LightGBM "
-    "(text) or CatBoost (JSON, cbm), ONNX, PMML, or the text of a J48 tree (all: treeleak formats)"
+    "A .skops, .pkl, .joblib or release.json file, a model of XGBoost, LightGBM, CatBoost, R "
+    "(.rds), YDF (its folder) or interpret (JSON), ONNX, PMML, and others: treeleak formats lists "
+    "them"
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[
@@ -76,7 +77,11 @@ Label = Annotated[
 ]
 TimeLimit = Annotated[
     float,
-    typer.Option(metavar="SECONDS", help="Time limit of the whole command.", show_default=True),
+    typer.Option(
+        metavar="SECONDS",
+        help="Time limit of the whole command. Loading and compiling do not count.",
+        show_default=True,
+    ),
 ]
 Seed = Annotated[
     int,
@@ -107,7 +112,7 @@ NRows = Annotated[
         metavar="N",
         min=1,
         help="Number of training rows, if the model does not hold it (counts with noise, hidden "
-        "draws).",
+        "draws). Where only --train says it, treeleak audit takes it from there.",
     ),
 ]
 DrawnCountsOnly = Annotated[
@@ -147,8 +152,8 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files."
 
 
 def clock_of(time_limit: float, bootstrap: str = "auto") -> Clock:
-    """Start the clock, before anything is loaded, and refuse what Typer cannot check."""
-    start = now()
+    """Start the clock once libraries are loaded, and refuse what Typer cannot check."""
+    from treeleak import auditing, report  # noqa: F401  Loading them takes seconds, once.
     from treeleak.evidence import BOOTSTRAP_MODES
 
     if not time_limit > 0:
@@ -156,7 +161,7 @@ def clock_of(time_limit: float, bootstrap: str = "auto") -> Clock:
     if bootstrap not in BOOTSTRAP_MODES:
         known = ", ".join(BOOTSTRAP_MODES)
         raise BadInput(f"--bootstrap must be one of {known}, not {bootstrap!r}")
-    return Clock(time_limit, started=start)
+    return Clock(time_limit)
 
 
 def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str, ...]:

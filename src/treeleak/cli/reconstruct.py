@@ -110,13 +110,16 @@ def reconstruct(
     if (outcomes := result.outcomes) is not None:
         name = label or free_name(str(outcomes.name), result.X)
         table = result.X.assign(**{name: outcomes.to_numpy()})
+    status = free_name("status", table)
+    if (events := result.events) is not None:
+        table = table.assign(**{status: events.astype("Int8")})
     write_file(out, csv_text(table), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
         _say_order(result)
-        _say_outcomes(result, result.X, name)
+        _say_outcomes(result, result.X, name, status)
         for note in result.notes:
-            say(f"Note: {note}.")
+            say(f"Note: {note.rstrip('.')}.")
     if result.misfit:
         say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
     if records is not None and members is not None and members_out is not None:
@@ -131,13 +134,19 @@ def reconstruct(
     raise typer.Exit(status_of(result))
 
 
-def _say_outcomes(result: Reconstruction, X: pd.DataFrame, column: str) -> None:
+def _say_outcomes(result: Reconstruction, X: pd.DataFrame, column: str, status: str) -> None:
     if result.outcomes is None:
         say("Without labels or targets: the evidence that the attack used discloses none.")
         return
     if not result.labelled:
         n_known = int(result.outcomes.notna().sum())
         say(f"Targets: leaves disclose those of {n_known:,} of {result.n_rows:,} rows.")
+    if (events := result.events) is not None:
+        had, left = int((events == 1).sum()), int((events == 0).sum())
+        say(
+            f"Column {status!r} is 1 for {had:,} rows with an event, and 0 for {left:,} that left "
+            "without: the target is then when they left."
+        )
     if (usual := str(result.outcomes.name)) in X:
         what = "labels" if result.labelled else "targets"
         say(f"Column {column!r} holds the {what}: the model has a column {usual!r} itself.")

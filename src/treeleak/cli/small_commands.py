@@ -123,10 +123,11 @@ def _setting(text: str) -> tuple[str, Any]:
 def formats() -> None:
     """List what treeleak reads: formats of files, what each discloses, and kinds of models."""
     import treeleak.release  # noqa: F401  Registers them.
-    from treeleak.hardening.formats import FORMATS
+    from treeleak.hardening.formats import FORMATS, INSTEAD
     from treeleak.release.registry import formats_read, kinds_read
 
     steps = {known.name: ", ".join(step.name for step in known.steps) for known in FORMATS}
+    steps |= {name: f"not by treeleak; {how}" for name, (_, how) in INSTEAD.items()}
     for known in formats_read():
         lines = [f"{known.name} ({known.endings})" if known.endings else known.name]
         about = {"discloses": known.discloses, "needs": known.needs,

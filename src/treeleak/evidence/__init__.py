@@ -115,7 +115,6 @@ def evidence_for(
         raise NotCovered(release.not_covered)
     if not release.trees:
         raise NotCovered(static_message("the release holds no tree"))
-    release.check_ordered()
     for kind in _KINDS:
         if (make := kind.fitting(assumed)) is not None:
             return make

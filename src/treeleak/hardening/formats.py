@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -15,9 +15,10 @@ from treeleak.hardening.archive import Archive
 from treeleak.hardening.files import catboost, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
+from treeleak.release.readers.packed import PACKED
 from treeleak.release.readers.ubj import is_ubj
-from treeleak.release.readers.xgboost_binary import is_old_binary
-from treeleak.release.registry import HEAD_BYTES
+from treeleak.release.readers.ydf import HEADERS, MARK
+from treeleak.release.registry import HEAD_BYTES, format_name
 
 _SKOPS = b"PK\x03\x04"
 HOW = (
@@ -26,24 +27,57 @@ HOW = (
     "model as one of these, with skops.io.dump or save_model"
 )
 _SAVE = "from the model itself, and harden that file"
-INSTEAD: tuple[tuple[Callable[[bytes], object], str], ...] = (
-    (
-        re.compile(rb'\s*(booster\[0\]:|\[\s*\{\s*"nodeid")').match,
-        "trees that XGBoost printed (dump_model), which it does not load, and which need not be "
-        f'published: call save_model("model.json") {_SAVE}; or print trees without with_stats',
-    ),
-    (
-        re.compile(rb'\s*\{\s*"name":\s*"tree",').match,
-        "a model that LightGBM printed (dump_model), which it does not load, and which need not be "
-        f'published: call save_model("model.txt") {_SAVE}',
-    ),
-    (
-        is_old_binary,
-        "XGBoost's old binary form, which current versions do not load: load it in XGBoost before "
-        '3.1, call save_model("model.json"), and harden that file',
-    ),
+_PRINTED = (
+    "trees that XGBoost printed (dump_model), which it does not load, and which need not be "
+    "published",
+    f'call save_model("model.json") {_SAVE}; or print trees without with_stats',
 )
-"""What is read, but not changed: what it is, and what to publish instead."""
+INSTEAD: Mapping[str, tuple[str, str]] = {
+    "R object": (
+        "an R object",
+        "in R, delete what predict() does not need, such as m$y <- NULL (treeleak audit writes the "
+        "lines for ranger, randomForest, rpart, gbm and partykit), or train with ranger(..., "
+        "keep.inbag = FALSE); then call saveRDS again",
+    ),
+    "Yggdrasil (YDF, TF-DF)": (
+        "a part of a YDF model",
+        "it predicts from the counts in its leaves. Train with a larger min_examples, with a "
+        "random_seed that you keep secret, and with pure_serving_model=True, which leaves out what "
+        "predictions do not need",
+    ),
+    "ONNX": (
+        "an ONNX graph",
+        "it holds little but what predictions need: tests, and what leaves answer. Train with "
+        "larger leaves, and convert again",
+    ),
+    "PMML": (
+        "PMML",
+        "where labels are enough, delete each recordCount and each ScoreDistribution: nodes keep "
+        "their score",
+    ),
+    "EBM JSON": (
+        "an explainable boosting machine",
+        'in Python, write it with ebm.to_json(file, detail="minimal"), without the counts of bins',
+    ),
+    "J48 tree": ("the text of a J48 tree", "delete the numbers in brackets behind its leaves"),
+    "trees that XGBoost printed": _PRINTED,
+    "trees that XGBoost printed, in JSON": _PRINTED,
+    "trees that LightGBM printed": (
+        "a model that LightGBM printed (dump_model), which it does not load, and which need not be "
+        "published",
+        f'call save_model("model.txt") {_SAVE}',
+    ),
+    "XGBoost's old binary form": (
+        "XGBoost's old binary form, which current versions do not load",
+        'load it in XGBoost before 3.1, call save_model("model.json"), and harden that file',
+    ),
+}
+"""What is read, but not changed, by the name of the format: what it is, and what to do instead."""
+_IN_JSON = (
+    ("trees that LightGBM printed", re.compile(rb'\s*\{\s*"name":\s*"tree",')),
+    ("EBM JSON", re.compile(rb'\s*\{(\s*"\w+":\s*("[^"]*"|\d+),)*\s*"ebm":')),
+)
+"""First bytes of what other documents look like, too."""
 
 
 class Content(Protocol):
@@ -107,8 +141,15 @@ def format_of(path: Path) -> Format:
             head = file.read(HEAD_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: {cause(error)}") from error
+    name = next((name for name, start in _IN_JSON if start.match(head)), format_name(head))
+    if path.name.endswith((MARK, "header.pb", *HEADERS.values())):
+        name = "Yggdrasil (YDF, TF-DF)"
+    elif head.startswith(PACKED) and path.suffix.lower() not in (".rds", ".rda", ".rdata"):
+        name = ""  # Whatever is packed may be a pickle, too.
+    if name in INSTEAD:
+        what, how = INSTEAD[name]
+        raise BadInput(f"{path}: this is {what}. treeleak does not change it: {how}")
     for known in FORMATS:
         if known.recognise(head):
             return known
-    instead = next((text for is_such, text in INSTEAD if is_such(head)), None)
-    raise BadInput(f"{path}: {HOW if instead is None else f'this is {instead}'}")
+    raise BadInput(f"{path}: {HOW}")

@@ -171,8 +171,10 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
         return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
     if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
         return _of_lightgbm(content, release)
-    kind = content.type if isinstance(content, StoredObject) else getattr(release, "origin", "")
-    if str(kind).startswith(("R.", "ydf.", "onnx.", "PMML,")):
+    kind = content.type if isinstance(content, StoredObject) else ""
+    origin = "" if release is None else release.origin
+    of_others = origin.startswith(("YDF,", "ONNX,", "PMML,")) or origin.endswith("(R)")
+    if of_others or str(kind).startswith(("R.", "ydf.", "onnx.")):
         raise NotCovered(NOT_HERE)
     raise NotCovered(UNKNOWN_KIND(name=getattr(content, "name", "model")))
 

@@ -199,6 +199,17 @@ class Reconstruction:
         return self.y.where(disclosed) if disclosed.any() else None
 
     @property
+    def events(self) -> pd.Series[float] | None:
+        """Of survival: 1 for a row that had its event, 0 for one that left without, NaN where that
+        is not disclosed. None of other models.
+        """
+        if self.y is None or self.y_upper is None or not (self.y_upper == np.inf).any():
+            return None
+        left, known = self.y_upper == np.inf, self.y.notna()
+        told = known if self.outcomes is None else self.outcomes.notna()
+        return (~left).astype(float).where((left & known) | (~left & told))
+
+    @property
     def behind_noise(self) -> bool:
         """Whether the counts were read as carrying noise, or leaves as naming a class by chance."""
         return self.evidence.startswith(("noisy counts", "class of each leaf"))

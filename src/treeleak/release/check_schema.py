@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.city_hash import category_hash
 from treeleak.core.errors import BadInput, BadSchema
-from treeleak.release.release import Release
+from treeleak.release.release import ANOTHER, HASH, Release
 from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Attribute, Binary, Categorical, Ordinal, Schema
 
@@ -190,7 +193,7 @@ def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float
 def read_columns(
     release: Release, X: pd.DataFrame, what: str = "the rows"
 ) -> dict[str, FloatArray]:
-    """Read the model's columns of a table as numbers; others are ignored.
+    """Read the model's columns of a table as numbers, texts by their codes; others are ignored.
 
     Raises
     ------
@@ -198,16 +201,93 @@ def read_columns(
         Naming the column; ``what`` is what the message calls the table.
     """
     table = X.set_axis([str(c) for c in X.columns], axis=1)
-    values = {}
+    names = release.feature_names
+    if list(names) == [f"x{i}" for i in range(table.shape[1])] and not set(names) & set(table):
+        table = table.set_axis(list(names), axis=1)
+    values, levels = {}, levels_with(release, table)
     for column in release.feature_names:
         if column not in table:
             raise BadInput(f"{what} lack column {column!r} of the model")
         series = table[column]
         if not isinstance(series, pd.Series):
             raise BadInput(f"column {column!r} appears twice in {what}")
-        if not pd.api.types.is_numeric_dtype(series):
-            raise BadInput(f"column {column!r} of {what} holds something other than numbers")
-        values[column] = series.to_numpy(dtype=float, na_value=np.nan)
+        series = coded(series, levels.get(column))
+        try:
+            numeric = pd.to_numeric(series)
+        except (OverflowError, TypeError, ValueError):
+            raise BadInput(
+                f"column {column!r} of {what} holds something other than numbers"
+                f"{how_to_code(release, column)}"
+            ) from None
+        values[column] = numeric.to_numpy(dtype=float, na_value=np.nan)
         if np.isinf(values[column]).any():
             raise BadInput(f"column {column!r} of {what} holds an infinite number")
     return values
+
+
+def levels_with(release: Release, table: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
+    """Give the categories of the model, and of columns that no tree tests, the texts of a table.
+
+    Of these, nobody knows which codes they had, and no answer depends on it.
+    """
+    levels = dict(release.levels)
+    once = set(table.columns[~table.columns.duplicated(keep=False)])
+    for column in set(release.feature_names) & once - set(levels):
+        if not pd.api.types.is_numeric_dtype(table[column].dtype) and column not in release.tested:
+            known = set(table[column].dropna())
+            if known and all(isinstance(value, str) for value in known):
+                levels[column] = tuple(sorted(known))
+    return levels
+
+
+def how_to_code(release: Release, column: str) -> str:
+    """Say what to do with a column of texts that are no categories of the model."""
+    if column in release.levels:
+        return ", and none of the categories that the model knows"
+    if release.origin.endswith("(R)"):
+        return (
+            ": the file keeps codes of factors, and not their texts. In R, with the model m and "
+            "the training rows d, v <- m$forest$independent.variable.names; "
+            'd[v] <- data.matrix(d[v]) makes the codes; then write.csv(d, "train.csv", row.names = '
+            "FALSE)"
+        )
+    return ": the model saw it in another encoding"
+
+
+def coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
+    """Replace texts by their codes; what is none of them stays.
+
+    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes. So
+    are texts that a model knows by their hashes.
+    """
+    if levels is None:
+        return series
+    codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
+    if any(text.startswith(HASH) for text in levels):
+        values = series.dropna().unique().tolist()
+        named = {v: codes.get(f"{HASH}{category_hash(str(v))}") for v in values}
+        others = codes.get(ANOTHER)
+        if not pd.api.types.is_numeric_dtype(series) or None not in named.values():
+            found = {v: others if code is None else code for v, code in named.items()}
+            codes = {v: code for v, code in found.items() if code is not None} | codes
+            return series.astype(object).map(lambda value: codes.get(value, value))
+    if pd.api.types.is_numeric_dtype(series):
+        known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
+        named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
+        return series if None in named.values() else series.map(named)
+    others = codes.get(ANOTHER)
+
+    def code(value: Any) -> Any:
+        unnamed = value if others is None or not isinstance(value, str) else others
+        return codes.get(value, unnamed)
+
+    return series.astype(object).map(code)
+
+
+def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:
+    """Give the codes of texts that write numbers by these numbers; of equal ones, the first."""
+    found: dict[float, int] = {}
+    for text, code in codes.items():
+        with suppress(ValueError):
+            found.setdefault(float(text), code)
+    return found

@@ -15,7 +15,13 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate
-from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
+from treeleak.release.check_schema import (
+    ENDLESS,
+    check_schema,
+    levels_with,
+    match_levels,
+    read_columns,
+)
 from treeleak.release.column_types import (
     at_midpoints,
     from_categories,
@@ -109,7 +115,8 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     BadInput
         If ``X`` lacks a column of the model, or holds something other than numbers in it.
     """
-    return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
+    release, values = _with_rows(release, X)
+    return _assemble(*_judge(release, values))
 
 
 def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
@@ -187,7 +194,7 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         What transformers before the model tell; and for each group that was proposed, what it
         rests on.
     """
-    values = None if X is None else read_columns(release, X)
+    release, values = _with_rows(release, X)
     columns, groups = _judge(release, values)
     grouped = {c for group in groups for c in group.columns}
     notes: list[str] = []
@@ -252,6 +259,16 @@ def binary_if_unused(schema: Schema, tested: Iterable[str]) -> list[str]:
     if not taken:
         return []
     return [TAKEN_AS_BINARY(n=len(taken), columns=taken)]
+
+
+def _with_rows(
+    release: Release, X: pd.DataFrame | None
+) -> tuple[Release, dict[str, FloatArray] | None]:
+    """Read rows, and give columns of texts that no tree tests the categories that rows have."""
+    if X is None:
+        return release, None
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    return replace(release, levels=levels_with(release, table)), read_columns(release, table)
 
 
 def _judge(

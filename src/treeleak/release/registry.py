@@ -182,6 +182,11 @@ def formats_read() -> tuple[FileFormat, ...]:
     return tuple(sorted(found, key=lambda known: known.name.casefold()))
 
 
+def format_name(head: bytes) -> str:
+    """Name the first format that takes a file for one of its own, by its first bytes; or none."""
+    return next((known.name for known in _FORMATS if known.recognise(head)), "")
+
+
 def kinds_read() -> dict[str, tuple[str, ...]]:
     """List the classes of models that are read, by their package."""
     kinds: dict[str, tuple[str, ...]] = {}

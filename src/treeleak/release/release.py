@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.core.message import static_message
+from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
@@ -41,6 +41,11 @@ NO_COLUMNS = static_message(
 )
 
 
+SETS = MessageTemplate(
+    "tests_for_categories",
+    "the tree tests whether {column:column} is one of several categories: such tests are not "
+    "covered here",
+)
 SEVERAL_TARGETS = "a model of several targets (multi-output)"
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
@@ -258,21 +263,8 @@ class Release:
         """Number of classes; 1 where the model has none."""
         return max(len(self.classes), 1)
 
-    def check_ordered(self) -> None:
-        """Refuse tests for categories, which no cut through an order stands for, beside noise.
-
-        Raises
-        ------
-        NotCovered
-            Naming the column.
-        """
-        if self.noise is not None:
-            named = isinstance(self.noise, LabelNoise)
-            where = "where leaves only name classes" if named else "beside noise"
-            self.check_no_categories(where)
-
-    def check_no_categories(self, where: str) -> None:
-        """Refuse tests for categories; ``where`` they are not covered.
+    def check_no_categories(self) -> None:
+        """Refuse tests for categories, which no cut through an order stands for.
 
         Raises
         ------
@@ -281,10 +273,7 @@ class Release:
         """
         for column, sets in zip(self.feature_names, self.category_sets, strict=True):
             if sets:
-                raise NotCovered(
-                    f"a tree tests whether {column!r} is one of several categories: such tests are "
-                    f"not covered {where}"
-                )
+                raise NotCovered(SETS(column=column))
 
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""

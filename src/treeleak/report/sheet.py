@@ -114,7 +114,8 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)
     if m is not None:
         share, how = facts.came_back(m)
-        answer = f"{percent(share)} of the training rows can be rebuilt {how}."
+        exactly = f"; {percent(m['exact_rows'])} on all values" * (share > m["exact_rows"])
+        answer = f"{percent(share)} of the training rows can be rebuilt {how}{exactly}."
         if found["verdict"] == NO_LEAK and not facts.severe(found):
             more.insert(0, answer)
             answer = "Nothing beyond what chance or the population explains."

@@ -87,7 +87,7 @@ def from_tree(
             if release.counts_are == "none"
             else f"the tree's counts are {release.counts_are}, not rows"
         )
-    release.check_no_categories("for the residual uncertainty of one tree")
+    release.check_no_categories()
     schema = infer_schema(release) if schema is None else checked_schema(schema)
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.city_hash import category_hash
 from treeleak.core.errors import Mismatch
 from treeleak.core.message import Message, MessageTemplate
+from treeleak.release.check_schema import coded, how_to_code, levels_with
 from treeleak.release.pipeline.through import put_through
-from treeleak.release.release import ANOTHER, HASH, Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 _SIGNS = re.compile(r"[\W_]+")
@@ -75,10 +74,11 @@ def in_model_columns(
     """
     X, put = put_through(release, X, what, unseen)
     table, notes = columns_by_name(release.feature_names, X, what)
-    n = len(table)
+    n, levels = len(table), levels_with(release, table)
     values = np.empty((n, release.n_features))
     for i, name in enumerate(release.feature_names):
-        values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
+        series = coded(table[name], levels.get(name))
+        values[:, i] = _numbers(series, name, what, how_to_code(release, name))
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
     return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
@@ -161,40 +161,7 @@ def _same_letters(absent: Sequence[str], others: Sequence[str]) -> dict[str, str
     return {c: wanted[plain(c)] for c in others if plain(c) in wanted and frequency[plain(c)] == 1}
 
 
-def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
-    """Replace texts by their codes; what is none of them stays.
-
-    Numbers that are all named by texts, as 3 is by "3" or "3.0", are those texts; else codes. So
-    are texts that a model knows by their hashes.
-    """
-    if levels is None:
-        return series
-    codes: dict[Any, int] = {text: code for code, text in enumerate(levels)}
-    if any(text.startswith(HASH) for text in levels):
-        values = series.dropna().unique().tolist()
-        named = {v: codes.get(f"{HASH}{category_hash(str(v))}") for v in values}
-        others = codes.get(ANOTHER)
-        if not pd.api.types.is_numeric_dtype(series) or None not in named.values():
-            found = {v: others if code is None else code for v, code in named.items()}
-            codes = {v: code for v, code in found.items() if code is not None} | codes
-            return series.astype(object).map(lambda value: codes.get(value, value))
-    if pd.api.types.is_numeric_dtype(series):
-        known, numbers = series.dropna().unique().tolist(), _numbers_in(codes)
-        named = {value: codes.get(str(value), numbers.get(float(value))) for value in known}
-        return series if None in named.values() else series.map(named)
-    return series.astype(object).map(lambda value: codes.get(value, value))
-
-
-def _numbers_in(codes: Mapping[str, int]) -> dict[float, int]:
-    """Give the codes of texts that write numbers by these numbers; of equal ones, the first."""
-    found: dict[float, int] = {}
-    for text, code in codes.items():
-        with suppress(ValueError):
-            found.setdefault(float(text), code)
-    return found
-
-
-def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
+def _numbers(series: pd.Series[Any], name: str, what: str, how: str) -> FloatArray:
     if not pd.api.types.is_numeric_dtype(series):
         try:
             series = pd.to_numeric(series)
@@ -206,7 +173,7 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
             wrong = pd.to_numeric(series, errors="coerce").isna() & series.notna()
             raise Mismatch(
                 f"column {name!r} of the {what} holds something other than numbers, first in row "
-                f"{wrong.to_numpy().argmax()}: the model saw it in another encoding"
+                f"{wrong.to_numpy().argmax()}{how}"
             ) from None
     values: FloatArray = series.to_numpy(dtype=float, na_value=np.nan)
     return values
@@ -218,8 +185,14 @@ def _labels(release: Release, y: Any, n_rows: int) -> IntArray:
         raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
     found = release.class_numbers(values)
     if (found < 0).any():
+        texts = all(isinstance(value, str) for value in values)
+        numbered = texts and list(release.classes) == list(range(len(release.classes)))
+        hint = (
+            ". The file numbers its classes from 0: give the labels as these numbers (libraries "
+            "number texts in alphabetical order)"
+        ) * numbered
         raise Mismatch(
             f"row {found.argmin()} of the training rows has a label that the model does not know; "
-            f"its classes are {', '.join(map(repr, release.classes[:10]))}"
+            f"its classes are {', '.join(map(repr, release.classes[:10]))}{hint}"
         )
     return found

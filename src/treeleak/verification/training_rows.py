@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.goodness_of_fit import Misfit
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.release import BY_WEIGHT, Release
+from treeleak.release.release import BY_WEIGHT, MAY_BE_DRAWS, Release
 from treeleak.release.row_facts import NOT_TOLD
 from treeleak.release.rule_list import RuleList
 from treeleak.release.sampling import AllRows
@@ -29,6 +29,11 @@ from treeleak.verification.counts import check_drawable, check_rows
 HINT = (
     "Were some rows left out or added, values lost or changed, columns encoded in another way, or, "
     "without names, put in another order?"
+)
+OF_A_FOREST = (
+    "But every leaf that counts rows holds some of these: it may be a tree of a random forest, "
+    "which counts each row as often as the tree drew it. Such a tree cannot be compared with "
+    "training rows by its counts; --bootstrap hidden attacks it as what it is."
 )
 DRAWN_HINT = " Each tree drew rows by number: give them in the order of training."
 
@@ -108,6 +113,8 @@ def match_training(
     check = check_rows(release, values, label if labelled else None, draws)
     if check.first is not None:
         hint = _suspects(release, values) + ("" if draws is None else DRAWN_HINT)
+        if draws is None and _may_be_drawn(release, values, label, labelled):
+            raise Mismatch(f"{check.first}. {check.misses} counts differ in all. {OF_A_FOREST}")
         raise Mismatch(f"{check.first}. {check.misses} counts differ in all. {hint}")
     by_class = labelled and release.counts_are in ("rows", "draws")
     unit = "rows" if draws is None else "draws"
@@ -224,6 +231,13 @@ def _drawable(
             f"{_suspects(release, table.to_numpy())}"
         )
     return TrainingRows(table, "every leaf holds enough of these rows for its draws", notes)
+
+
+def _may_be_drawn(release: Release, values: FloatArray, label: IntArray, labelled: bool) -> bool:
+    """Say whether the counts of a lone tree can be draws of these rows, as a forest draws them."""
+    release = release if labelled or not release.classes else _unlabelled(release)
+    codes = {getattr(note, "code", "") for note in release.notes}
+    return MAY_BE_DRAWS in codes and check_drawable(release, values, label) == 0
 
 
 def _unlabelled(release: Release) -> Release:

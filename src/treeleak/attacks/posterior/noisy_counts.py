@@ -44,7 +44,7 @@ from treeleak.partition.value_index import values_in
 from treeleak.release.noise.laws import Laplace
 from treeleak.release.release import Release
 from treeleak.release.sampling import Disjoint
-from treeleak.release.tree import LEAF, Tree
+from treeleak.release.tree import LEAF, CategorySets, Tree
 from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
 
@@ -201,12 +201,15 @@ def _behind(tree: Tree, t: int, release: Release) -> Tree:
     def moved(child: IntArray) -> IntArray:
         return np.where(child == LEAF, LEAF, child + n)
 
+    sets = tree.categories
+    sets = None if sets is None else CategorySets(sets.node + n, sets.value)
     return Tree(
         np.concatenate([feature, tree.feature]),
         np.concatenate([threshold, tree.cuts(release.float_type)]),
         np.concatenate([left, moved(tree.left)]),
         np.concatenate([right, moved(tree.right)]),
         np.concatenate([np.zeros(n, dtype=bool), tree.missing_left]),
+        categories=sets,
     )
 
 

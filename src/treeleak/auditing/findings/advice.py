@@ -14,6 +14,7 @@ from treeleak.core.private import dataclass
 from treeleak.core.text import percent
 from treeleak.formats.literals import Verdict
 from treeleak.reconstruction import Reconstruction
+from treeleak.release.registry import INSIDE_OTHER
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import AuditResults
@@ -26,6 +27,7 @@ HARDEN = (
 )
 _HARDENED = ("scikit-learn", "xgboost", "lightgbm", "catboost")
 """Libraries whose files `treeleak harden` changes."""
+_DONE, _DONE_BY_HARDEN = " treeleak harden does this.", ("per_row", "unknown")
 
 LEAF_VALUES = (
     " But leaf values have to stay, and they can be enough: for a default XGBClassifier, "
@@ -93,8 +95,8 @@ _CHANGES: Mapping[str, str] = {
     "people from what it learned about everyone.",
     "time": "Give the attack more time (--time-limit): it ended before it found rows that fit the "
     "model.",
-    "unknown": "Remove the parts that no rule knows (treeleak harden does), or find out what they "
-    "hold: training rows may be there.",
+    "unknown": "Remove the parts that no rule knows, or find out what they hold: training rows may "
+    "be there.",
     "other models": "Remove the fitted models that no attack looked at, or audit each by itself: "
     "save it (for a step of a pipeline, skops.io.dump(model.steps[0][1].estimator_, "
     "'inner.skops'); for a search, its best_estimator_), and run treeleak audit inner.skops. Of a "
@@ -105,7 +107,7 @@ _CHANGES: Mapping[str, str] = {
     "noise seeds": "Train again without a seed, and delete every seed from the released file. "
     "With a seed, anyone can draw the noise again and subtract it. A search finds small seeds.",
     "per_row": "Delete arrays with one entry per training row (weights, out-of-bag predictions) "
-    "before release. treeleak harden does this.",
+    "before release.",
     "event times": "Keep event times out of the file: fit a survival forest with low_memory=True "
     "and larger leaves (min_samples_leaf), which still ranks people by risk, and delete the lists "
     "of times. Curves in nodes disclose when each person had an event.",
@@ -141,19 +143,38 @@ _CHANGES: Mapping[str, str] = {
 """In the order in which they are told. What saves little comes last."""
 
 
+_CONVERTED = "Grow larger leaves (in scikit-learn, min_samples_leaf=10 or more), and convert again."
+
+
 def of_the_audit(text: str) -> bool:
     """Whether an advice is about the audit, not about the model."""
     return text.startswith(("Give the attack", "Give rows", "Give more rows"))
 
 
-_LARGER: Mapping[str, str] = {
-    "xgboost": "a larger min_child_weight",
-    "lightgbm": "min_child_samples=10 or more",
-    "ydf": "min_examples=10 or more",
-    "interpret": "fewer bins, max_bins, and no pairs, interactions=0",
-    "catboost": "a smaller depth, or another grow_policy with min_data_in_leaf=10 or more",
+_CALLED: Mapping[str, Mapping[str, str]] = {
+    "leaves": {
+        "xgboost": "Grow larger leaves (a larger min_child_weight).",
+        "lightgbm": "Grow larger leaves (min_child_samples=10 or more).",
+        "ydf": "Grow larger leaves (min_examples=10 or more).",
+        "interpret": "Use fewer bins (max_bins) and no pairs of columns (interactions=0), so that "
+        "each bin holds 10 rows or more.",
+        "catboost": "Grow larger leaves (a smaller depth, or another grow_policy with "
+        "min_data_in_leaf=10 or more).",
+        "onnx": _CONVERTED,
+        "pmml": _CONVERTED,
+        "weka": "Grow larger leaves (-M 10 or more).",
+    },
+    "fewer": {
+        "ydf": "Grow fewer and shallower trees (max_depth, num_trees).",
+        "interpret": "Use fewer columns: each has its counts.",
+        "weka": "Prune more (a smaller -C).",
+    },
+    "counts": {
+        "interpret": 'Write the model with to_json(file, detail="minimal"), without the counts of '
+        "bins: predictions need cuts and scores only.",
+    },
 }
-"""How libraries call what the text of "leaves" calls as scikit-learn does."""
+"""How libraries call what :data:`_CHANGES` calls as scikit-learn does."""
 
 
 _SEEDS: Mapping[str, str] = {
@@ -210,21 +231,15 @@ def _text(key: str, found: AuditResults) -> str:
         return MORE_CONTROL.format(needed=test.needed, better=test.better)
     origin = "" if release is None else release.origin.lower()
     was_hardened = origin.startswith(_HARDENED)
-    if not was_hardened:
-        text = text.replace(" (treeleak harden does)", "").replace(
-            " treeleak harden does this.", ""
-        )
+    if was_hardened:
+        text = HARDEN if key == "counts" else text + _DONE * (key in _DONE_BY_HARDEN)
     if release is None:
         return text
-    if (of_r := advice_for_r(key, release.origin)) is not None:
+    inside = any(getattr(note, "code", "") == INSIDE_OTHER.code for note in release.notes)
+    if (of_r := advice_for_r(key, release.origin, inside)) is not None:
         return of_r
-    if key == "counts" and was_hardened:
-        text = HARDEN
-    if key == "leaves":
-        how = _of_library(_LARGER, release.origin)
-        text = f"Grow larger leaves ({how})." if how else text
-    if key == "seeds":
-        text = _of_library(_SEEDS, release.origin) or text
+    texts = _SEEDS if key == "seeds" else _CALLED.get(key, {})
+    text = _of_library(texts, release.origin) or text
     if key == "leaves" and found.isolation is not None and found.isolation.by_difference:
         text += DIFFERENCES
     if release.ensemble is not None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_WITHOUT = " Predictions stay the same (predict(m, new)). Then save again: saveRDS(m, file)."
+_SAME = " Predictions stay the same (predict(m, new)). Then save again: saveRDS(m, file)."
+_SAME_INSIDE = (
+    " Here m is the model itself, not the list l around it: take it out (m <- l[[k]]; of caret's "
+    "train, m <- l$finalModel), and put it back (l[[k]] <- m). Predictions stay the same. Then "
+    "save again: saveRDS(l, file)."
+)
 _ENVIRONMENT = (
     ' A formula may carry an environment with rows: attr(m$terms, ".Environment") <- globalenv().'
 )
@@ -41,30 +46,32 @@ _DRAWS = (
 )
 
 
-def advice_for_r(key: str, origin: str) -> str | None:
+def advice_for_r(key: str, origin: str, inside: bool = False) -> str | None:
     """Give the text of an advice for a model of R; None where the usual one holds.
 
-    ``origin``: as the release says it, the library first.
+    ``origin``: as the release says it, the library first. ``inside``: whether the model stands in a
+    list.
     """
     library, _, rest = origin.partition(" ")
     library = library.lower()
     if not rest.startswith("(R)") or library not in _PER_ROW:
         return None
+    without = _SAME_INSIDE if inside else _SAME
     if key == "per_row":
-        return f"Delete what has one entry per training row, in R: {_PER_ROW[library]}{_WITHOUT}"
+        return f"Delete what has one entry per training row, in R: {_PER_ROW[library]}{without}"
     if key == "rows":
-        return f"Delete the training table, in R: {_PER_ROW[library]}{_ENVIRONMENT}{_WITHOUT}"
+        return f"Delete the training table, in R: {_PER_ROW[library]}{_ENVIRONMENT}{without}"
     if key == "counts" and library in _COUNTS:
-        return f"Delete numbers that predictions do not need, in R: {_COUNTS[library]}{_WITHOUT}"
+        return f"Delete numbers that predictions do not need, in R: {_COUNTS[library]}{without}"
     if key == "leaves":
         return f"Grow larger leaves ({_LARGER[library]} = 10 or more)."
     if key in ("fewer", "trees"):
         return f"Grow fewer and shallower trees ({_FEWER[library]})."
     if key == "seeds":
         return _DRAWS
-    if key == "unknown":
+    if key == "other models":
         return (
-            "Remove the parts that no rule knows, or find out what they hold: training rows may "
-            "be there."
+            "Remove the fitted models that no attack looked at, or audit each by itself: "
+            'saveRDS(l[["name"]], "inner.rds"), and run treeleak audit inner.rds.'
         )
     return None

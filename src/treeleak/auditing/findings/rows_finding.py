@@ -286,6 +286,7 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
     rows, how = came_back(m.exact_rows, m.located_rows, None)
     in_order = m.exact_in_order if how == "exactly" else m.located_in_order
+    exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n))
     if m.targets is not None and m.targets >= rows:
         yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
     yield wording.COMPARED(
@@ -295,6 +296,7 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
         not_given=" that were not given" * bool(rebuilt.given.all(axis=1).any()),
         how=how,
         order="" if in_order is None else wording.IN_ORDER(rows=FigureWithSupport(in_order, n)),
+        exactly="" if how == "exactly" else exact,
     )
     if m.targets is not None and m.targets < rows:
         yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))

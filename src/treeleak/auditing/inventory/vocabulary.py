@@ -129,7 +129,8 @@ def known_place(where: str) -> str:
 def known_origin(origin: str) -> str:
     """Repeat a library, its version and a class, as far as they are known ones."""
     found = _ORIGIN.fullmatch(origin)
-    library, version, name = found.groups() if found else (origin.partition(".")[0], None, None)
+    first = re.split(r"[.,]", origin, maxsplit=1)[0]
+    library, version, name = found.groups() if found else (first, None, None)
     if library is not None and "." in library and library not in _LIBRARIES:
         # The type of an object: a class in a package.
         library, _, path = library.partition(".")

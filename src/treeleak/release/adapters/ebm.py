@@ -56,6 +56,9 @@ WEIGHTED = static_message(
 UNREAD = static_message(
     "Values that the model could not read are taken to be missing.", "ebm_unread"
 )
+AS_TREES = static_message(
+    "Each term of the model is taken as a tree, and each of its bins as a leaf.", "ebm_as_trees"
+)
 _CUT_AT_MIDDLES = {"auto", "continuous", "quantile", "nominal", "ordinal"}
 _KINDS = "ExplainableBoostingClassifier", "ExplainableBoostingRegressor"
 
@@ -117,7 +120,7 @@ def _machine(stored: StoredObject) -> Release:
         ranges=dict(_ranges(stored, names)),
         thresholds_are="neighbours" if middles else "unknown",
         origin=f"interpret, {stored.name}",
-        notes=notes,
+        notes=(AS_TREES, *notes),
     )
 
 

@@ -40,6 +40,10 @@ describe_format(
 describe_format(
     "OHDSI JSON", ".json", "rows of each class in each node, seeds of the draws, thresholds"
 )
+describe_format("EBM JSON", ".json", "rows in each bin of each term, ends of all columns")
+describe_format(
+    "trees that LightGBM printed", ".json", "rows, sums of hessians and gain of each node"
+)
 
 
 @reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")

@@ -61,6 +61,8 @@ def _rpart(stored: StoredObject) -> Release:
         # All columns that the model was given.
         given = r.texts(named, "ordered")
         names = given if set(names) <= set(given) else names
+    # Those of columns that a formula excludes are listed, too.
+    levels = {name: texts for name, texts in levels.items() if name in names}
     tree, order, lacking, missing = _tree(stored, variables, n, (names, levels))
     rows = n[order].astype(float)
     weight = r.numbers(frame.get("wt"), "frame$wt", n_nodes)[order]
