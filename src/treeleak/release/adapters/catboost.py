@@ -251,18 +251,15 @@ def _counted_by_class(
     found = rows_of_both_classes(tree.weights, tree.values[:, 0], fitting, float(rate), bias[0])
     if found is None:
         return None, None
-    return NodeStatistic(ROWS, _at_nodes(tree, found[0].sum(axis=0))), found[1]
+    rows = tree.shape.summed(_at_leaves(tree.shape, found[0].sum(axis=0)))
+    return NodeStatistic(ROWS, rows), found[1]
 
 
-def _at_nodes(tree: Grown, of_leaves: FloatArray) -> FloatArray:
-    """Add up at all nodes what leaves hold."""
-    shape = tree.shape
-    total = np.zeros(shape.n_nodes)
-    total[tree.leaves] = of_leaves
-    for level in range(int(shape.depth.max()) - 1, -1, -1):
-        above = np.flatnonzero((shape.depth == level) & ~shape.is_leaf)
-        total[above] = total[shape.left[above]] + total[shape.right[above]]
-    return total
+def _at_leaves(shape: Tree, numbers: FloatArray) -> FloatArray:
+    """Put numbers of leaves at their nodes, 0 at others."""
+    out = np.zeros((shape.n_nodes, *numbers.shape[1:]))
+    out[shape.leaves] = numbers
+    return out
 
 
 def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
@@ -308,17 +305,13 @@ def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) 
     statistics = []
     shape = tree.shape
     if tree.weights is not None and tree.weights.any():
-        statistics.append(NodeStatistic(quantity, _at_nodes(tree, tree.weights)))
+        weights = shape.summed(_at_leaves(shape, tree.weights))
+        statistics.append(NodeStatistic(quantity, weights))
     outputs = 0 if tree.values is None else tree.values.shape[1]
     if tree.values is not None and outputs in (1, n_classes):
-        value = np.zeros((shape.n_nodes, outputs))
-        value[tree.leaves] = tree.values * scale
-        outputs_of_leaves = value[:, 0] if outputs == 1 else value
-        statistics.append(NodeStatistic(VALUE, outputs_of_leaves, shape.is_leaf.copy()))
-    return Tree(
-        shape.feature, shape.threshold, shape.left, shape.right, shape.missing_left,
-        Statistics(tuple(statistics)), categories=shape.categories,
-    )  # fmt: skip
+        value = (tree.values[:, 0] if outputs == 1 else tree.values) * scale
+        statistics.append(NodeStatistic(VALUE, _at_leaves(shape, value), shape.is_leaf.copy()))
+    return shape.with_statistics(Statistics(tuple(statistics)))
 
 
 # ----------------------------------------------------------------------------- beside the trees

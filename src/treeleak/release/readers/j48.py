@@ -262,14 +262,12 @@ class _Tree:
         bounds.at_most(bounds.MOST_COLUMNS, len(self.levels), "columns")
         bounds.at_most(bounds.MOST_COUNTS, len(self.grown) * len(classes), "counts")
         number = {label: i for i, label in enumerate(classes)}
-        counts = np.zeros((len(self.grown), len(classes)))
+        tree, counts = self.grown.tree(Statistics()), np.zeros((len(self.grown), len(classes)))
         for node, leaf in self.leaves.items():
             counts[node, number[leaf.label]] = leaf.rows - leaf.wrong
             # With two classes, the other one is the last but this; with none wrong, adding is idle.
             counts[node, len(classes) - 1 - number[leaf.label]] += leaf.wrong
-        for node, children in reversed(list(enumerate(self.grown.children))):
-            if node not in self.leaves:
-                counts[node] = counts[children].sum(axis=0)
+        counts = tree.summed(counts)
         totals = counts.sum(axis=1)
         units = {"counts": counts} if by_class else {"totals": totals}
-        return self.grown.tree(Statistics.counting(ROWS, **units, distinct=totals.astype(np.int64)))
+        return tree.with_counts(ROWS, **units, distinct=totals.astype(np.int64))

@@ -148,7 +148,7 @@ def _read_nodes(
         counted = [g.counts(numbered) for g in grown]
         for g, (counts, _) in zip(grown, counted, strict=True):
             if counts is not None:
-                g.check_classes(g.summed(counts), numbered)
+                g.check_classes(g.shape.summed(counts), numbered)
         if read := _counted(grown, [counts for counts, _ in counted], drawn):
             return read
         # Leaves name the classes that they hold, or the one that they predict.
@@ -157,14 +157,14 @@ def _read_nodes(
         if len(given) < len(grown):
             trees = [g.named(numbered) for g in grown]
         else:
-            trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=drawn)
+            trees, noise, note = classes_in_leaves([g.shape for g in grown], given, drawn=drawn)
         sampling = Bootstrap() if drawn else AllRows()
         return {"trees": tuple(trees), "sampling": sampling, "noise": noise,
                 "notes": (note, *(DRAWN,) * drawn)}  # fmt: skip
     if not summed and (read := _counted(grown, [g.totals() for g in grown], drawn)):
         return read
     why = SUMMED if summed else UNCOUNTED
-    trees = [g.tree(Statistics(g.scores(VALUE))) for g in grown]
+    trees = [g.shape.with_statistics(Statistics(g.scores(VALUE))) for g in grown]
     return {"trees": tuple(trees), "sampling": UnknownSampling(why), "not_covered": why}
 
 
@@ -176,7 +176,7 @@ def _counted(
     None where the file does not, or trees count different numbers. Trees of a forest drew rows,
     also where their roots count the same: draws may be as many of each class.
     """
-    whole = [g.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
+    whole = [g.shape.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
     roots = {float(counts[0].sum()) for counts in whole}
     if len(whole) < len(grown) or len(roots) != 1 or 0.0 in roots:
         return None
@@ -187,7 +187,8 @@ def _counted(
         rows = counts.sum(axis=1) if by_class else counts
         g.check(rows)
         told = Statistics((NodeStatistic(unit, rows), *(() if by_class else g.scores(MEAN))))
-        trees.append(g.tree(Statistics.counting(unit, counts, rows) if by_class else told))
+        counting = Statistics.counting(unit, counts, rows) if by_class else told
+        trees.append(g.shape.with_statistics(counting))
     sampling = Bootstrap(n_draws=n_rows) if drawn else AllRows()
     return {"trees": tuple(trees), "sampling": sampling, "n_rows": n_rows,
             "notes": (DRAWN if drawn else LONE,)}  # fmt: skip

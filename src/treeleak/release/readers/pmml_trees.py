@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.growing import GrowingTree
@@ -38,7 +38,7 @@ class GrownTree:
         self.fields, self.classifies = fields, model.get("functionName") == "classification"
         by_default = model.get("missingValueStrategy") == "defaultChild"
         last = model.get("noTrueChildStrategy") == "returnLastPrediction"
-        self._grown = GrowingTree()
+        grown = GrowingTree()
         self.stated: list[Element] = []
         """By node: what the file says of it; nothing at tests between a node and its children."""
         self.unreached: list[Element] = []
@@ -64,7 +64,7 @@ class GrownTree:
                     break
                 passes = by_default and node.get("defaultChild") == child.get("id") != ""
                 self.stated.append(stated)
-                above = self._grown.add(
+                above = grown.add(
                     test.column, test.cut, above, side, (passes or test.missing) != test.inverted,
                     np.array(test.codes) if test.codes else None, test.strict,
                 )  # fmt: skip
@@ -75,12 +75,9 @@ class GrownTree:
             else:
                 # Where no test holds, the node itself answers, or nobody.
                 self.stated.append(_remainder(node, inner, last) if inner else node)
-                self._grown.add(parent=above, side=side)
-        self.leaf: BoolArray = np.array([left == LEAF for left, _ in self._grown.children])
-
-    def tree(self, statistics: Statistics | None = None) -> Tree:
-        """Lay out the tree."""
-        return self._grown.tree(statistics or Statistics())
+                grown.add(parent=above, side=side)
+        self.shape = grown.tree(Statistics())
+        self.leaf = self.shape.is_leaf
 
     def named(self, classes: Mapping[str, int]) -> Tree:
         """Give the tree whose leaves name the class that they predict."""
@@ -90,14 +87,7 @@ class GrownTree:
             if score not in classes:
                 raise BadModel(f"a leaf that predicts {score!r:.40}, which is no class")
             counts[v, classes[score]] = 1.0
-        return self.tree(Statistics.counting(LABELS, counts, present=self.leaf))
-
-    def summed(self, leaves: FloatArray) -> FloatArray:
-        """Add what leaves count up to the root; it must be what the file says of inner nodes."""
-        out = leaves.copy()
-        for v in np.flatnonzero(~self.leaf)[::-1]:
-            out[v] = out[self._grown.children[v]].sum(axis=0)
-        return out
+        return self.shape.with_statistics(Statistics.counting(LABELS, counts, present=self.leaf))
 
     def check(self, rows: FloatArray) -> None:
         """Refuse counts of inner nodes that are not those of their leaves."""

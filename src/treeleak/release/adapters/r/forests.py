@@ -15,9 +15,10 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import static_message
 from treeleak.release.adapters.r.leaf_sizes import leaf_sizes
-from treeleak.release.adapters.r.values import inside, names_along, plain, summed
+from treeleak.release.adapters.r.values import inside, names_along, plain
+from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.out_of_bag import out_of_bag
+from treeleak.release.out_of_bag import out_of_bag as checked_means
 from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, LABELS, MEAN, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
@@ -31,8 +32,8 @@ FROM_OUT_OF_BAG = static_message(
     "r_sizes_from_out_of_bag",
 )
 NAMED = static_message(
-    "The file does not hold the numbers of rows in leaves: the attack used only the classes that "
-    "each leaf holds, or the one that it predicts.",
+    "The file does not hold the numbers of rows in leaves: the attack used only the class that "
+    "each leaf predicts.",
     "r_leaves_name_classes",
 )
 NO_SIZES = static_message(
@@ -57,32 +58,36 @@ def forest_of(
     the means of that over the trees that did not draw a row. ``draws``, shape (n_trees, n_rows).
     ``more``: whatever else a release says.
     """
-    means = out_of_bag(predicted, values, more["n_rows"], _LARGEST)
+    means = checked_means(predicted, values, more["n_rows"], _LARGEST)
     sizes = None
     if means is not None and draws is not None and kind != CLASSES:
         sizes = leaf_sizes(trees, means, draws, whole_shares=kind == SHARES)
-    of_leaf = LABELS if kind == CLASSES else VALUE if kind == SHARES else MEAN
-    held = []
-    for t, (tree, value) in enumerate(zip(trees, values, strict=True)):
-        leaf = tree.is_leaf
-        entries = [NodeStatistic(of_leaf, value[:, 0] if of_leaf == MEAN else value, leaf)]
-        if sizes is not None:
-            entries.append(NodeStatistic(DRAWS, summed(tree, sizes[t])))
-            if kind == SHARES:
-                counts = np.round(summed(tree, value * sizes[t][:, None]))
-                entries.append(NodeStatistic(DRAWS, counts))
-        elif kind == SHARES:
-            entries.append(NodeStatistic(LABELS, (value > 0).astype(float), leaf))
-        held.append(tree.with_statistics(Statistics(tuple(entries))))
+    of_leaf = {CLASSES: LABELS, SHARES: VALUE}.get(kind, MEAN)
+    told = [value[:, 0] if of_leaf == MEAN else value for value in values]
+    trees = [
+        tree.with_statistics(Statistics((NodeStatistic(of_leaf, value, tree.is_leaf),)))
+        for tree, value in zip(trees, told, strict=True)
+    ]
     if sizes is not None:
         more["notes"] = (FROM_OUT_OF_BAG,)
-    elif kind in (SHARES, CLASSES):
-        more["notes"] = (NAMED,)
-        more["noise"] = LabelNoise("present", 1.0) if kind == SHARES else LabelNoise("majority")
+        counts = [None] * len(trees)
+        if kind == SHARES:
+            held = zip(trees, values, sizes, strict=True)
+            counts = [np.round(tree.summed(v * n[:, None])) for tree, v, n in held]
+        trees = [
+            tree.with_counts(DRAWS, counts=count, totals=tree.summed(n))
+            for tree, count, n in zip(trees, counts, sizes, strict=True)
+        ]
+    elif kind == SHARES:
+        trees, more["noise"], note = classes_in_leaves(trees, values, drawn=True)
+        more["notes"] = (note,)
+    elif kind == CLASSES:
+        more["notes"], more["noise"] = (NAMED,), LabelNoise("majority")
     else:
         more["not_covered"] = more.get("not_covered") or NO_SIZES
-    told = () if means is None or (sizes is None and kind != CLASSES) else (means,)
-    return Release(trees=tuple(held), draws=draws, out_of_bag=told, **more)
+    usable = means is not None and (sizes is not None or kind == CLASSES)
+    out_of_bag = (means,) if means is not None and usable else ()
+    return Release(trees=tuple(trees), draws=draws, out_of_bag=out_of_bag, **more)
 
 
 def labelled(predicted: FloatArray, tree: Tree, numbered: Mapping[float, int]) -> FloatArray:

@@ -347,13 +347,11 @@ def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> Node
     found = rows_by_class(tree, fitting, rate, p, weights, 0.0)
     if found is None or not (np.abs(found - np.rint(found)) < WHOLE).all():
         return None
-    n = np.full(tree.n_nodes, np.nan)
+    n = np.zeros(tree.n_nodes)
     n[tree.leaves] = np.rint(found[:, 0]).sum(axis=0)
-    if n[tree.leaves].min() < 1 or n[tree.leaves].sum() >= EXACT_FLOAT32:
+    if n[tree.leaves].min() < 1 or n.sum() >= EXACT_FLOAT32:
         return None
-    for v in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # parents stand first
-        n[v] = n[tree.left[v]] + n[tree.right[v]]
-    return NodeStatistic(ROWS, n)
+    return NodeStatistic(ROWS, tree.summed(n))
 
 
 def _counted(
