@@ -11,7 +11,7 @@ import treeleak
 from treeleak import audit
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
-from treeleak.release.adapters.r import leaf_sizes
+from treeleak.release.adapters.r import forests
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.statistics import MEAN, VALUE, VARIANCE
 from treeleak.release.tree import Tree
@@ -191,7 +191,7 @@ def test_what_holds_no_trees_says_so():
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_trees_are_refused_or_read(name, instead):
     """Whatever stands in place of a vector of a tree, nothing else than our own errors comes."""
-    instead("MOST_POINTS", 2**8, leaf_sizes)
+    instead("MOST_POINTS", 2**8, forests)
     model, rng = stored(name), np.random.default_rng(0)
 
     def damaged(value, deep=0):

@@ -32,10 +32,10 @@ from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_ctr import read_tables, with_known_categories
 from treeleak.release.adapters.catboost_ctr_trees import with_tables
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
-from treeleak.release.adapters.catboost_weights import rows_behind_weights, rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.first_tree import rows_behind_weights, rows_of_both_classes
 from treeleak.release.live import describes
 from treeleak.release.readers.catboost_json import (
     is_catboost,

@@ -39,7 +39,6 @@ from treeleak.release.adapters.boosted import (
     numbers,
     whole_numbers,
 )
-from treeleak.release.adapters.lightgbm_dart import dropped_trees
 from treeleak.release.adapters.lightgbm_fitting import (
     AVERAGE,
     COUNTLESS,
@@ -51,6 +50,7 @@ from treeleak.release.adapters.lightgbm_fitting import (
     UNTOLD,
     VALUES_ALONE,
     ZEROS,
+    dropped_trees,
     exact,
     fitting_of,
     one_rate,
