@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.release.bounds import MOST_REAL
@@ -126,7 +127,7 @@ def with_weights(tree: Tree, fitting: Fitting, rate: float | None) -> Fitting | 
     start = fitting.start or ()
     if fitting.loss != "logistic" or len(start) != 1 or not rate or tree.totals is None:
         return None
-    p = np.full((1, 1), 1 / (1 + np.exp(-start[0])))
+    p = np.full((1, 1), expit(start[0]))
     sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), start[0])
     if sums is None or len(tree.leaves) < _FEWEST or np.isnan(sums).any():
         return None
@@ -148,7 +149,7 @@ def with_common_weights(tree: Tree, fitting: Fitting, rate: float, start: float)
     tree. None where no weight leaves whole numbers, where chance may have made them whole, and
     where both weights are the same: single rows were weighted, and not classes.
     """
-    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(start, -80, 80)))))
+    p = np.full((1, 1), expit(start))
     sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), 0.0)
     if sums is None or np.isnan(sums).any():
         return None
@@ -256,7 +257,7 @@ def rows_behind_weights(
             if abs(n - np.rint(n)) < _NEARLY_WHOLE and 0.5 < n < total - 0.5
             else None
         )
-    p = 1.0 / (1.0 + np.exp(-np.clip(start, -80.0, 80.0)))
+    p = expit(start)
     tried = np.arange(int(total), 0, -1)[:, None]
     of_class = step * (sums * p * (1 - p) + l2 * total / tried) + sums * p
     near = (np.abs(of_class - np.rint(of_class)) < _NEARLY_WHOLE).all(axis=1)
@@ -270,7 +271,7 @@ def _stepped(
     """Say how far steps of Newton's method come in leaves of some share of the second class."""
     d = np.zeros(len(sums))
     for _ in range(steps):
-        p = 1.0 / (1.0 + np.exp(-np.clip(start + d, -80.0, 80.0)))
+        p = expit(start + d)
         d += np.divide(
             sums * (share - p), sums * p * (1 - p) + l2, out=np.zeros_like(d), where=sums > 0
         )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.message import static_message
@@ -186,10 +187,8 @@ def _second_derivative(fitting: Fitting, start: FloatArray, output: int) -> floa
     """What each row counts in the sums of an output, at the start."""
     if fitting.loss == "squared":
         return 1.0
-    scores = start if len(start) > 1 else np.array([start[0], 0.0])
-    p = np.exp(scores - scores.max())
-    p /= p.sum()
-    return float(fitting.curvature * p[output] * (1.0 - p[output]))
+    p = softmax(start if len(start) > 1 else [start[0], 0.0])[output]
+    return float(fitting.curvature * p * (1.0 - p))
 
 
 def _by_rows(tree: Tree, shift: float, fitting: Fitting | None) -> FloatArray:

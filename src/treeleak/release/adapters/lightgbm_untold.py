@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.release.adapters.lightgbm_fitting import one_start
@@ -116,7 +117,7 @@ def _same_sums(first: Tree, second: Tree) -> bool:
     value, after = first.statistics.get(VALUE), second.statistics.get(HESSIAN)
     if value is None or after is None or first.totals is None:
         return False
-    p = 1 / (1 + np.exp(-np.clip(value.values[first.leaves], -80, 80)))
+    p = expit(value.values[first.leaves])
     due = float(first.totals[first.leaves] @ (p * (1 - p)))
     there = float(after.values[second.leaves].sum())
     # Another sample may lie alike in two or three leaves.

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
@@ -342,7 +343,7 @@ def _with_weights(
 
 def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> NodeStatistic | None:
     """Count the rows of a first tree whose classes have weights."""
-    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80)))))
+    p = np.full((1, 1), expit(model.base_scores[0]))
     weights = np.array(fitting.class_weights)[:, None, None]
     found = rows_by_class(tree, fitting, rate, p, weights, 0.0)
     if found is None or not (np.abs(found - np.rint(found)) < WHOLE).all():
@@ -434,12 +435,11 @@ def _off_of_same_rows(
         return None
     rows = first.totals
     if fitting is not None and fitting.class_weights and sums is not None:
-        chance = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
+        chance = expit(model.base_scores[0])
         rows = sums.values / (chance * (1 - chance))
     if rows is None or values is None:
         return None
-    score = model.base_scores[0] + values.values[first.leaves]
-    p = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
+    p = expit(model.base_scores[0] + values.values[first.leaves])
     each = p * (1 - p)
     due = float(rows[first.leaves] @ each)
     # Another sample may lie alike in two or three leaves.

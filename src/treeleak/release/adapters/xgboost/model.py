@@ -8,6 +8,7 @@ from math import exp
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -146,13 +147,11 @@ class Model:
             return None
         scores = self.base_scores
         if self.objective in LOGISTIC:
-            p = [1 / (1 + exp(-min(max(x, -80.0), 80.0))) for x in scores]
-            return tuple(x * (1 - x) for x in p)
+            p = expit(scores)
+            return tuple((p * (1 - p)).tolist())
         if self.objective in SOFTMAX:
-            top = max(scores)
-            shares = [exp(max(x - top, -80.0)) for x in scores]
-            p = [x / sum(shares) for x in shares]
-            return tuple(2 * x * (1 - x) for x in p)
+            p = softmax(scores)
+            return tuple((2 * p * (1 - p)).tolist())
         if self.objective == POISSON:
             # A step of Newton's method that is held back: exp(score + max_delta_step).
             param = self.learner["objective"].get("poisson_regression_param")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel
@@ -174,8 +175,7 @@ def _chance(first: _Printed, second: _Printed) -> float | None:
         for divisor in range(1, _DIVISORS + 1):
             n = rows * divisor
             for p in _chances(float(first.hessian[0]), int(n[0])):
-                score = np.log(p / (1 - p)) + first.value[first.leaves]
-                each = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
+                each = expit(logit(p) + first.value[first.leaves])
                 due = float(n[first.leaves] @ (each * (1 - each)))
                 if abs(due - second.hessian[0]) <= _SAME * due:
                     return p
@@ -191,7 +191,7 @@ def _chances(hessian: float, n: int) -> list[float]:
     unit = min(hessian / n, 0.25)
     spread = np.sqrt(1 - 4 * unit)
     share = np.arange(1, n) / n if n <= 2**20 else np.zeros(0)
-    known = np.concatenate([[0.5], share, 1 / (1 + np.exp(-4 * (share - 0.5)))])
+    known = np.concatenate([[0.5], share, expit(4 * (share - 0.5))])
     found = []
     for p in {(1 - spread) / 2, (1 + spread) / 2}:
         near = np.abs(known * (1 - known) - unit) <= _RELATIVE * unit
