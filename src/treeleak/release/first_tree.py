@@ -63,6 +63,20 @@ def rows_by_class(
     return np.array([each * (1 - p) + G, each * p - G]) / w
 
 
+def sum_after(tree: Tree, rows: FloatArray, start: float) -> tuple[float, int]:
+    """Say what second derivatives add up to after a first tree whose nodes have so many rows.
+
+    Also in how many leaves rows differ by them. ``start``: log odds before the tree, unless its
+    values hold it as well. NaN where leaves do not say what they add.
+    """
+    value = tree.statistics.get(VALUE)
+    if value is None:
+        return np.nan, 0
+    p = expit(start + value.values[tree.leaves])
+    each = p * (1 - p)
+    return float(rows[tree.leaves] @ each), len(np.unique(each.astype(np.float32)))
+
+
 def with_start(
     tree: Tree,
     fitting: Fitting,

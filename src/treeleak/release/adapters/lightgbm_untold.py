@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.release.adapters.lightgbm_fitting import one_start
 from treeleak.release.ensemble import MOST_L2, Fitting
+from treeleak.release.first_tree import sum_after
 from treeleak.release.statistics import HESSIAN, VALUE
 from treeleak.release.tree import LEAF, Tree
 
@@ -114,15 +114,13 @@ def saw_all_rows(
 
 def _same_sums(first: Tree, second: Tree) -> bool:
     """Whether second derivatives add up to what the rows of the first tree make of them."""
-    value, after = first.statistics.get(VALUE), second.statistics.get(HESSIAN)
-    if value is None or after is None or first.totals is None:
+    after = second.statistics.get(HESSIAN)
+    if after is None or first.totals is None:
         return False
-    p = expit(value.values[first.leaves])
-    due = float(first.totals[first.leaves] @ (p * (1 - p)))
+    due, different = sum_after(first, first.totals, 0.0)
     there = float(after.values[second.leaves].sum())
     # Another sample may lie alike in two or three leaves.
-    telling = len(np.unique(np.round(p * (1 - p), 9))) >= _TELLING
-    return telling and abs(there - due) <= _SUMMED * due
+    return different >= _TELLING and abs(there - due) <= _SUMMED * due
 
 
 def _repeated(trees: Sequence[Tree], outputs: int) -> bool:

@@ -45,12 +45,12 @@ from treeleak.release.adapters.xgboost.printed import is_printed, of_printed
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_OPEN, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.first_tree import WHOLE, rows_by_class, with_common_weights
+from treeleak.release.first_tree import WHOLE, rows_by_class, sum_after, with_common_weights
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
-from treeleak.release.statistics import DRAWS, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.statistics import DRAWS, HESSIAN, ROWS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
@@ -426,7 +426,7 @@ def _off_of_same_rows(
     one_by_one = len(trees) > 1 and model.n_outputs == 1 and model.weight_drop is None
     if model.objective not in LOGISTIC or not one_by_one:
         return None
-    first, values, sums = trees[0], *(trees[0].statistics.get(q) for q in (VALUE, HESSIAN))
+    first, sums = trees[0], trees[0].statistics.get(HESSIAN)
     if (after := trees[1].statistics.get(HESSIAN)) is not None:
         there = float(after.values[0])
     elif fitting is not None and rate and not fitting.assumed:
@@ -437,14 +437,12 @@ def _off_of_same_rows(
     if fitting is not None and fitting.class_weights and sums is not None:
         chance = expit(model.base_scores[0])
         rows = sums.values / (chance * (1 - chance))
-    if rows is None or values is None:
+    if rows is None:
         return None
-    p = expit(model.base_scores[0] + values.values[first.leaves])
-    each = p * (1 - p)
-    due = float(rows[first.leaves] @ each)
+    due, different = sum_after(first, rows, float(model.base_scores[0]))
     # Another sample may lie alike in two or three leaves.
-    telling = len(np.unique(each.astype(np.float32))) >= TELLING
-    return abs(there - due) / due if telling and due > 0 and np.isfinite(there) else None
+    known = different >= TELLING and due > 0 and np.isfinite(there)
+    return abs(there - due) / due if known else None
 
 
 def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
