@@ -49,13 +49,11 @@ class Fields:
         at_most(MOST_COLUMNS, len(self.names), "columns")
         self.levels: dict[str, tuple[str, ...]] = {}
         self.ranges: dict[str, tuple[float, float]] = {}
-        open_ = set()
         for name in self.names:
             field = by_name[name]
             if field.get("dataType") in ("string", ""):
                 levels = () if field.get("optype") == "continuous" else valid_values(field)
                 self.levels |= {name: levels} if levels else {}
-                open_ |= set() if levels else {name}
             ends = [(i.get("leftMargin"), i.get("rightMargin")) for i in field.all("Interval")
                     if i.get("closure") == "closedClosed"]  # fmt: skip
             if len(ends) == 1 and all(ends[0]):
@@ -69,14 +67,6 @@ class Fields:
                 if len(ref) == 1 and ref[0].tag == "FieldRef":
                     inner = self.stands_for.get(ref[0].get("field"))
                     self.stands_for |= {derived.get("name"): inner} if inner else {}
-        # Where no categories are listed, they are those that tests ask for.
-        asked: dict[str, dict[str, None]] = {}
-        for one in model.walk() if open_ else ():
-            column = self.stands_for.get(one.get("field"))
-            asks = one.tag.endswith("Predicate") and one.get("operator") not in ON_MISSING
-            if column in open_ and asks:
-                asked.setdefault(column, {}).update(dict.fromkeys(_values(one)))
-        self.levels |= {name: tuple(values) for name, values in asked.items() if values}
         types = {by_name[n].get("dataType") for n in self.names if n not in self.levels}
         self.float_type = "float32" if types == {"float"} else "float64"
 
@@ -171,22 +161,14 @@ def _values(predicate: Element) -> list[str]:
 
 
 def _compound(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Test | None:
-    """Read several tests, where they come to one of a single column."""
+    """Read a test with others that stand in for it, or one that a missing value passes."""
     operator = predicate.get("booleanOperator")
     parts = [c for c in predicate.children if c.tag != "Extension"]
     if operator == "surrogate" and parts:
         fields.surrogates = True
         return read_test(parts[0], fields, failed)
-    missing = {p.get("operator") for p in parts} & {*ON_MISSING}
-    found = [read_test(p, fields, failed) for p in parts if p.get("operator") not in ON_MISSING]
-    read = [one for one in found if one is not None]
-    if operator == "and":
-        # What failed before holds the other way round.
-        read = [one for one in read if not any(one.negates(f) for f in failed)]
-    allowed = {"isMissing"} if operator == "or" else {"isNotMissing"}
-    if operator in ("and", "or") and len(read) == 1 and missing <= allowed:
-        return replace(read[0], missing=operator == "or" and bool(missing))
-    same = len({one.column for one in read}) == 1 and len(read) == len(found)
-    if operator == "or" and same and all(one.codes and not one.inverted for one in read):
-        return Test(read[0].column, codes=tuple(sorted({c for one in read for c in one.codes})))
-    raise NotCovered(f"a test of several columns ({operator:.40})")
+    others = [p for p in parts if p.get("operator") != "isMissing"]
+    found = read_test(others[0], fields, failed) if len(others) == 1 < len(parts) else None
+    if operator != "or" or found is None:
+        raise NotCovered(f"a test made of several ({operator:.40})")
+    return replace(found, missing=True)
