@@ -43,7 +43,6 @@ from treeleak.release.adapters.lightgbm_fitting import (
     AVERAGE,
     COUNTLESS,
     GOSS,
-    LINEAR,
     MISCOUNTED,
     OWN_RATES,
     OWN_START,
@@ -66,7 +65,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble, as_grown, kept_shares
 from treeleak.release.first_tree import with_weights
-from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.readers.lightgbm_text import LINEAR, booster_from_text
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling

@@ -286,10 +286,6 @@ def _real(text: str) -> float | None:
     return number if 0 <= number <= MOST_REAL else None
 
 
-LINEAR = static_message(
-    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
-    "lightgbm_linear",
-)
 ZEROS = (
     "tree {}, node {}: zeros count as missing there (zero_as_missing) and go the other way than "
     "their value: such tests are not covered"

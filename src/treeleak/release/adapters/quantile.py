@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
@@ -126,16 +127,13 @@ def _dense(matrix: Any, shape: Any) -> NDArray[Any]:
         raise BadModel("a sparse matrix without its shape")
     at_most(MOST_COUNTS, prod(map(int, sizes)), "places in leaves")
     trees, nodes, outputs, places = map(int, sizes)
-    data, row, start = (np.asarray(matrix.get(k)) for k in ("data", "indices", "indptr"))
-    n = trees * nodes * outputs
-    flat = all(a.ndim == 1 and a.dtype.kind in "iu" for a in (data, row, start))
-    if not flat or start.shape != (n + 1,) or len(data) != len(row) or start[0] != 0:
-        raise BadModel("a sparse matrix that does not fit its shape")
-    if (np.diff(start.astype(np.int64)) < 0).any() or start[-1] != len(data):
-        raise BadModel("a sparse matrix whose columns do not follow each other")
-    if len(row) and (row.min() < 0 or row.max() >= places):
-        raise BadModel("a sparse matrix with a row beyond its end")
-    out = np.zeros((places, n), dtype=np.int64)
-    out[row, np.repeat(np.arange(n), np.diff(start))] = data
+    parts = [np.asarray(matrix.get(k)) for k in ("data", "indices", "indptr")]
+    if not all(a.ndim == 1 and a.dtype.kind in "iu" for a in parts):
+        raise BadModel("a sparse matrix of other than whole numbers")
+    try:
+        whole = csc_array(tuple(parts), shape=(places, trees * nodes * outputs))
+        whole.check_format(full_check=True)
+    except ValueError as error:
+        raise BadModel(f"a sparse matrix that does not fit its shape ({error})") from error
     # It was laid out anew before, not turned: so it is laid out back.
-    return out.reshape(sizes)
+    return whole.toarray().astype(np.int64).reshape(sizes)

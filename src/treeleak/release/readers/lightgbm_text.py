@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
+from treeleak.core.message import static_message
 from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
@@ -33,6 +34,10 @@ from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "lightgbm.basic.Booster"
+LINEAR = static_message(
+    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
+    "lightgbm_linear",
+)
 MOST_LINES = 2**22
 """A tree takes some 25."""
 MOST_ENTRIES = 2**20
