@@ -69,15 +69,12 @@ def _quantile(stored: StoredObject) -> Release:
         if (leaves[t, row] != node).any():
             raise BadModel(f"tree {t} lists a row in two leaves")
     note = LISTED(rows=n_rows, places=int((leaves != NOT_TOLD).sum()))
-    if stored.get("monotonic_cst") is None and not _some_weigh_nothing(stored):
+    # Of rows without weight, leaves may list some that their trees do not count.
+    weights = stored.get("_sample_weight")
+    weighed = weights is None or np.all(np.asarray(weights) > 0)
+    if stored.get("monotonic_cst") is None and weighed:
         _check_means(release, leaves, y)
     return numbered(replace(release, n_rows=n_rows), RowFacts.of(leaves, y), note)
-
-
-def _some_weigh_nothing(stored: StoredObject) -> bool:
-    """Say whether leaves may list rows that their trees do not count."""
-    weights = stored.get("_sample_weight")
-    return weights is not None and not np.all(np.asarray(weights) > 0)
 
 
 def _check_means(release: Release, leaves: NDArray[np.int32], y: FloatArray) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.private import dataclass
@@ -169,9 +168,10 @@ def _calibrated(stored: StoredObject) -> Release:
     if len(parts) < k or left or min(sizes) == 0 or not same or not drawn:
         raise NotCovered(f"{stored.type} of {k} models that count no rows in common")
     by_class = _splits(stored.get("cv"), k)
-    rows = [None] * k if by_class else _fold_rows(n_rows, k)
+    # scikit-learn's KFold without shuffling cuts the rows into parts of one size, the first larger.
+    folds = np.repeat(np.arange(k), [n_rows // k + (f < n_rows % k) for f in range(k)])
     parts = [
-        replace(part, fold=(f, k) if by_class else None, rows=rows[f])
+        replace(part, fold=(f, k)) if by_class else replace(part, rows=np.flatnonzero(folds != f))
         for f, part in enumerate(parts)
     ]
     return replace(joined(parts, origin_of(stored)), n_rows=n_rows)
@@ -185,12 +185,6 @@ def _splits(cv: Any, k: int) -> bool:
     if name in ("KFold", "StratifiedKFold") and not cv.get("shuffle"):
         return name == "StratifiedKFold"
     raise NotCovered(f"{k} models of folds that do not follow from the order of the rows")
-
-
-def _fold_rows(n_rows: int, k: int) -> list[IntArray]:
-    """Rows outside each fold of scikit-learn's ``KFold`` without shuffling."""
-    folds = np.repeat(np.arange(k), [n_rows // k + (f < n_rows % k) for f in range(k)])
-    return [np.flatnonzero(folds != f) for f in range(k)]
 
 
 LAST_STEP = static_message(
@@ -223,7 +217,9 @@ def _wrapped(stored: StoredObject) -> Release:
             if before:
                 notes.append(LAST_STEP)
         elif model.name in WRAPPERS or len(calibrated_models(model)) == 1:
-            inner = _only_model(model)
+            inner = next(iter(calibrated_models(model)), model.get(WRAPPERS.get(model.name, "")))
+            if not isinstance(inner, StoredObject):
+                raise BadInput(f"{model.name} holds no fitted model ({WRAPPERS[model.name]})")
             note = INSIDE(inner=f"the {inner.name}", outer=model.name)
             notes.append(note.with_instead(INSIDE(inner="one", outer=model.name)))
         else:
@@ -232,15 +228,6 @@ def _wrapped(stored: StoredObject) -> Release:
     release = to_release(model)
     release = replace(release, notes=(*notes, *release.notes))
     return _named(release, steps, model.get("feature_names_in_") is not None) if steps else release
-
-
-def _only_model(stored: StoredObject) -> StoredObject:
-    if models := calibrated_models(stored):
-        return models[0]
-    inner = stored.get(WRAPPERS[stored.name])
-    if not isinstance(inner, StoredObject):
-        raise BadInput(f"{stored.name} holds no fitted model ({WRAPPERS[stored.name]})")
-    return inner
 
 
 def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:

@@ -60,6 +60,8 @@ RELATIVE = 1e-6
 SAME, DRAWN = 5e-6, 2e-5
 TELLING = 4
 HISTOGRAMS_SINCE = 2
+_AT_VALUES = ("hist", "approx")
+"""Ways to grow trees that cut columns at their values."""
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
 FIRST_ONLY = static_message(
@@ -222,7 +224,8 @@ def _release(model: Model) -> Release:
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=levels(model, names),
         float_type="float32",
-        thresholds_are="values" if _cut_at_values(model) else "unknown",
+        # By default so from version 2 on.
+        thresholds_are="values" if _method(model, by_default=True) in _AT_VALUES else "unknown",
         origin=f"XGBoost {model.version}, Booster",
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
@@ -390,28 +393,21 @@ def _sampling(
     off = 0.0 if seen else _off_of_same_rows(model, trees, fitting, rate)
     if off is not None and off <= SAME:
         return AllRows()
-    # A file that says nothing of its training comes from one by default, since version 2 of hist.
-    major = model.version.split(".")[0]
+    # A file that says nothing of its training comes from one by default.
     plain = share is None and fitting is not None and fitting.plain and not model.config
     with_hessians = all(tree.statistics.get(HESSIAN) is not None for tree in trees)
-    hist = major.isdigit() and int(major) >= HISTOGRAMS_SINCE
+    hist = _method(model, by_default=True) == "hist"
     if off is not None and off > DRAWN and plain and with_hessians and hist:
         return Subsample(rule=XGBOOST_OPEN)
     return UnknownSampling(UNTOLD)
 
 
-def _method(model: Model) -> str | None:
-    """Say how trees were grown; None where the file does not."""
-    updater = found_in(model.config, "updater_seq")
+def _method(model: Model, *, by_default: bool = False) -> str | None:
+    """Say how trees were grown; None where the file does not, unless by default it is so."""
+    updater, major = found_in(model.config, "updater_seq"), model.version.split(".")[0]
+    if updater is None and by_default and major.isdigit() and int(major) >= HISTOGRAMS_SINCE:
+        return "hist"
     return METHODS.get(updater.split(",")[0]) if isinstance(updater, str) else None
-
-
-def _cut_at_values(model: Model) -> bool:
-    """Whether columns were cut at their values: by default so from version 2 on."""
-    if found_in(model.config, "updater_seq") is not None:
-        return _method(model) in ("hist", "approx")
-    major = model.version.split(".")[0]
-    return major.isdigit() and int(major) >= HISTOGRAMS_SINCE
 
 
 def _off_of_same_rows(

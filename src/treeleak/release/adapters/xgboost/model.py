@@ -274,18 +274,14 @@ def fitting_of(
         return None, rate
     fitting = replace(bent, l2=settings[1], assumed=assumed)
     if squared:
-        shown = _checks_start(model, trees[0])
+        # The first tree can show that rows had scores of their own.
+        sums = (trees[0].statistics.get(q) for q in (STEP, HESSIAN))
+        shown = model.starts_at_mean and None not in sums
         fitting = replace(fitting, loss="squared", targets="float32", offsets_shown=shown)
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
     return fitting, settings[0]
-
-
-def _checks_start(model: Model, tree: Tree) -> bool:
-    """Whether the first tree of squares can show that rows had scores of their own."""
-    sums = (tree.statistics.get(q) for q in (STEP, HESSIAN))
-    return model.starts_at_mean and None not in sums
 
 
 def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
