@@ -271,7 +271,7 @@ def rows_behind_weights(
             if abs(n - np.rint(n)) < _NEARLY_WHOLE and 0.5 < n < total - 0.5
             else None
         )
-    p = expit(start)
+    p = float(expit(start))
     tried = np.arange(int(total), 0, -1)[:, None]
     of_class = step * (sums * p * (1 - p) + l2 * total / tried) + sums * p
     near = (np.abs(of_class - np.rint(of_class)) < _NEARLY_WHOLE).all(axis=1)

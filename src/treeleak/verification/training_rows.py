@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.goodness_of_fit import Misfit
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.release import BY_WEIGHT, Release
+from treeleak.release.release import Release
 from treeleak.release.row_facts import NOT_TOLD
 from treeleak.release.rule_list import RuleList
 from treeleak.release.sampling import AllRows
@@ -101,8 +101,8 @@ def match_training(
         return _drawable(release, table, label if labelled else None, hidden, notes)
     n_rows = release.n_rows if draws is None else draws.shape[1]
     if n_rows is not None and len(table) != n_rows:
-        weighted = any(getattr(note, "code", "") == BY_WEIGHT for note in release.notes)
-        hint = "; its file counts rows by their weights, if they had any" if weighted else ""
+        by_weight = "; its file counts rows by their weights, if they had any"
+        hint = by_weight if release.adds_weights else ""
         raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}{hint}")
     values = table.to_numpy()
     check = check_rows(release, values, label if labelled else None, draws)

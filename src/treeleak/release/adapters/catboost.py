@@ -225,6 +225,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         levels=columns.levels,
         float_type="float32",
         origin=f"CatBoost{_version(version)}, {name}",
+        adds_weights=True,
         notes=notes,
         ensemble=Ensemble(
             f"{loss or ''!s:.80}",

@@ -128,9 +128,10 @@ def _dense(matrix: Any, shape: Any) -> NDArray[Any]:
     if not all(a.ndim == 1 and a.dtype.kind in "iu" for a in parts):
         raise BadModel("a sparse matrix of other than whole numbers")
     try:
-        whole = csc_array(tuple(parts), shape=(places, trees * nodes * outputs))
-        whole.check_format(full_check=True)
+        held: Any = tuple(parts)
+        found: Any = csc_array(held, shape=(places, trees * nodes * outputs))
+        found.check_format(full_check=True)
     except ValueError as error:
         raise BadModel(f"a sparse matrix that does not fit its shape ({error})") from error
     # It was laid out anew before, not turned: so it is laid out back.
-    return whole.toarray().astype(np.int64).reshape(sizes)
+    return np.asarray(found.toarray()).astype(np.int64).reshape(sizes)

@@ -23,7 +23,7 @@ from treeleak.release.readers.pmml_rest import left_over, unreached
 from treeleak.release.readers.pmml_tests import Fields, valid_values
 from treeleak.release.readers.pmml_trees import GrownTree
 from treeleak.release.registry import describe_format, reader
-from treeleak.release.release import MAY_BE_DRAWS, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
@@ -45,7 +45,7 @@ LONE = static_message(
     "The file does not say whether rows had weights, or were drawn with replacement, as a tree of "
     "a random forest draws them: a row drawn twice counts as two. Numbers of rows, and of proved "
     "rows, are such numbers. Give the number of rows (--n-rows) only if neither is so.",
-    MAY_BE_DRAWS,
+    "may_be_draws",
 )
 NAMED = static_message(
     "The file holds no numbers of rows, only the class that each leaf predicts.", "pmml_named"
@@ -191,4 +191,4 @@ def _counted(
         trees.append(g.shape.with_statistics(counting))
     sampling = Bootstrap(n_draws=n_rows) if drawn else AllRows()
     return {"trees": tuple(trees), "sampling": sampling, "n_rows": n_rows,
-            "notes": (DRAWN if drawn else LONE,)}  # fmt: skip
+            "notes": (DRAWN if drawn else LONE,), "adds_weights": not drawn}  # fmt: skip

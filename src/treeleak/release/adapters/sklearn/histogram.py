@@ -153,7 +153,7 @@ def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:
     if encoder is None:
         if len(bins := _bins(stored)) != n:
             raise BadModel("the model does not list the categories of its columns")
-        return _Columns(np.arange(n), {int(c): _codes(bins[c]) for c in categorical})
+        return _Columns(np.arange(n), {c: _codes(bins[c]) for c in categorical.tolist()})
     listed = encoder.get("categories_")
     if not isinstance(listed, (list, tuple)) or len(listed) != len(categorical):
         raise BadModel("the model's encoder does not list the categories of its columns")

@@ -227,6 +227,7 @@ def _release(model: Model) -> Release:
         # By default so from version 2 on.
         thresholds_are="values" if _method(model, by_default=True) in _AT_VALUES else "unknown",
         origin=f"XGBoost {model.version}, Booster",
+        adds_weights=True,
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
     )
