@@ -94,7 +94,6 @@ def match_training(
     """
     labelled = y is not None and bool(release.classes)
     table, label, notes = in_model_columns(release, X, y if labelled else None)
-    check_row_facts(release, table, y, by_number=hidden is None)
     if release.noise is not None:
         return _behind_noise(release, table, label if labelled else None, notes)
     if hidden is not None:
