@@ -24,9 +24,8 @@ from treeleak.release.bounds import (
 )
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
-from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.row_facts import RowFacts
+from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject

@@ -15,10 +15,9 @@ import numpy as np
 
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Message, MessageTemplate
-from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
-from treeleak.release.row_facts import NOT_TOLD, RowFacts
+from treeleak.release.row_facts import NOT_TOLD, OutOfBag, RowFacts
 from treeleak.release.sampling import AllRows, Joined, UnknownSampling
 from treeleak.release.statistics import DRAWS
 from treeleak.release.tree import Tree

@@ -21,9 +21,9 @@ from treeleak.core.message import static_message
 from treeleak.release.adapters.r.values import inside, names_along, plain
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.out_of_bag import OutOfBag
-from treeleak.release.out_of_bag import out_of_bag as checked_means
 from treeleak.release.release import Release
+from treeleak.release.row_facts import OutOfBag
+from treeleak.release.row_facts import out_of_bag as checked_means
 from treeleak.release.statistics import DRAWS, LABELS, MEAN, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree

@@ -41,9 +41,9 @@ from treeleak.release.adapters.sklearn.nodes import (
     with_targets,
 )
 from treeleak.release.bounds import MOST_ROWS
-from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
 from treeleak.release.release import SEVERAL_TARGETS, Part, Release
+from treeleak.release.row_facts import OutOfBag, out_of_bag
 from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
