@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, VALUE
@@ -274,7 +274,7 @@ def rows_behind_weights(
     p = float(expit(start))
     tried = np.arange(int(total), 0, -1)[:, None]
     of_class = step * (sums * p * (1 - p) + l2 * total / tried) + sums * p
-    near = (np.abs(of_class - np.rint(of_class)) < _NEARLY_WHOLE).all(axis=1)
+    near: BoolArray = np.asarray((np.abs(of_class - np.rint(of_class)) < _NEARLY_WHOLE).all(axis=1))
     near &= ((of_class > -_NEARLY_WHOLE) & (of_class < sums + _NEARLY_WHOLE)).all(axis=1)
     return int(tried[near.argmax(), 0]) if near.any() and not near[0] else None
 

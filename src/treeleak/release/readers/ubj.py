@@ -215,10 +215,10 @@ def _append(value: Any, parts: list[bytes]) -> None:
     elif isinstance(value, int):
         # XGBoost takes the next larger type for the ends of one.
         ends = ((kind, np.iinfo(_NUMBERS[kind])) for kind in (b"i", b"I", b"l", b"L"))
-        fits = (kind for kind, of_kind in ends if of_kind.min < value < of_kind.max)
-        if (kind := next(fits, None)) is None:
+        fits = (code for code, of_code in ends if of_code.min < value < of_code.max)
+        if (code := next(fits, None)) is None:
             raise BadModel("a whole number beyond 64 bits")
-        parts += (kind, np.array(value, _NUMBERS[kind]).tobytes())
+        parts += (code, np.array(value, _NUMBERS[code]).tobytes())
     elif isinstance(value, float):
         parts += (b"d", np.array(value, ">f4").tobytes())
     else:
