@@ -97,9 +97,8 @@ def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
 def read_j48(text: str) -> Release:
     """Read a J48 tree from the text that WEKA prints, alone or within its whole output.
 
-    A nominal column has the codes 0, 1, 2 and so on in the order of its values
-    (:attr:`Release.levels`); a split on it is a chain of tests that take one code after the other
-    away.
+    A nominal column has the codes 0, 1, 2 and so on in the order of its values; a split on it is
+    a chain of tests that take one code after the other away.
 
     Raises
     ------
@@ -113,16 +112,12 @@ def read_j48(text: str) -> Release:
     root, rest = _nested(after, text.count("\n", 0, headings[0].end()) + 1)
     around = [*before.split("\n"), *rest]
     declared = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
-    tree = _Tree(root)
-
-    sizes = dict(_SIZES.findall("\n".join(rest)))
-    n_leaves = len(tree.leaves)
+    tree, sizes = _Tree(root), dict(_SIZES.findall("\n".join(rest)))
+    leaves, n_leaves = tree.leaves.values(), len(tree.leaves)
     for what, n in (("Number of Leaves", n_leaves), ("Size of the tree", n_leaves + tree.splits)):
         if int(sizes.get(what, n)) != n:
             raise BadModel(f"{what}: {sizes[what]}, but its lines make {n}: some are missing")
-    labels, rows, wrong = zip(
-        *((b.label, b.rows, b.wrong) for b in tree.leaves.values()), strict=True
-    )
+    labels, rows, wrong = zip(*((b.label, b.rows, b.wrong) for b in leaves), strict=True)
     classes = declared or tuple(dict.fromkeys(labels))
     if strange := set(labels) - set(classes):
         raise BadModel(f"{min(strange)!r:.80} is not one of the classes {listed(classes[:10])}")
@@ -158,8 +153,7 @@ def _indented(line: str) -> int:
 def _nested(lines: list[str], start: int) -> tuple[list[_Branch], list[str]]:
     """Nest the branches of the tree by their indentation; also give what follows it."""
     at = 1 + (len(lines) > 1 and set(lines[1].strip()) == {"-"})
-    while at < len(lines) and not lines[at].strip():
-        at += 1
+    at = next((i for i in range(at, len(lines)) if lines[i].strip()), len(lines))
     levels: list[list[_Branch]] = [[]]
     while at < len(lines) and lines[at].strip():
         where = f"line {start + at}"
@@ -252,6 +246,5 @@ class _Tree:
             # With two classes, the other one is the last but this; with none wrong, adding is idle.
             counts[node, len(classes) - 1 - number[leaf.label]] += leaf.wrong
         counts = tree.summed(counts)
-        totals = counts.sum(axis=1)
-        units = {"counts": counts} if by_class else {"totals": totals}
-        return tree.with_counts(ROWS, **units, distinct=totals.astype(np.int64))
+        units = {"counts": counts} if by_class else {"totals": counts.sum(axis=1)}
+        return tree.with_counts(ROWS, **units, distinct=counts.sum(axis=1).astype(np.int64))
