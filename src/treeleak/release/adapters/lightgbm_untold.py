@@ -77,9 +77,7 @@ def _equations(tree: Tree, many: Sequence[int]) -> FloatArray:
     tested &= np.isin(tree.feature, many)
     below = tested[tree.parent] & (tree.parent != LEAF)
     # Sums of inner nodes have six digits; those of leaves have all.
-    sums, parent = np.where(tree.is_leaf, hessian.values, 0.0), tree.parent
-    for node in np.argsort(-tree.depth, kind="stable")[:-1].tolist():
-        sums[parent[node]] += sums[node]
+    sums = tree.summed(hessian.values)
     v, w = np.flatnonzero(~tree.is_leaf), value.values
     children = tree.left[v], tree.right[v]
     l2 = w[v] - sum(w[c] for c in children)

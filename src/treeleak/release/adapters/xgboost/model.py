@@ -386,13 +386,8 @@ def _open(bend: FloatArray, alpha: FloatArray, rate: float) -> bool:
 
 def _sure(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
     """Whether all equations hold, and would not with a quite different rate or l2."""
-    others = (2.0 * rate, l2), (rate, 2.0 * l2 + 1.0)
-    return _meet(equation, size, rate, l2) and not any(_meet(equation, size, *o) for o in others)
-
-
-def _meet(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
-    """Whether all equations hold."""
-    return _off(equation, size, rate, l2) <= _FITS
+    tried = (rate, l2), (2.0 * rate, l2), (rate, 2.0 * l2 + 1.0)
+    return [_off(equation, size, *one) <= _FITS for one in tried] == [True, False, False]
 
 
 def _off(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> float:
