@@ -159,7 +159,7 @@ def _nested(lines: list[str], start: int) -> tuple[list[_Branch], list[str]]:
         where = f"line {start + at}"
         depth = _indented(lines[at])
         if depth > min(MAX_DEPTH, len(levels) - (not levels[0])):
-            raise BadModel(f"{where}: deeper than {MAX_DEPTH} levels or the line before it")
+            raise BadModel(f"{where}: indented deeper than {MAX_DEPTH} levels or the line above")
         levels = [*levels, levels[-1][-1].below] if depth == len(levels) else levels[: depth + 1]
         text, label, rows, wrong = lines[at][4 * depth :], "", 0.0, 0.0
         at += 1
