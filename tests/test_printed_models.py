@@ -31,7 +31,7 @@ PRINTED, BOOSTED = STORED / "printed", STORED / "boosted"
 OLD = sorted(PRINTED.glob("*/*.model"))
 TREES = sorted(
     path for path in (PRINTED / "xgboost-3.2.0").iterdir() if ".bare" not in path.name
-    and path.suffix == ".txt"
+    and path.name.endswith((".txt", ".printed.json"))
 )  # fmt: skip
 BARE = sorted(PRINTED.glob("*/*.bare.txt"))
 DUMPS = sorted((PRINTED / "lightgbm-4.7.0").glob("*.json"))
@@ -243,19 +243,23 @@ def test_printed_trees_that_cannot_be_are_refused(old, new, why, tmp_path):
         read_model(tmp_path / "m.txt")
 
 
-def test_what_stands_between_printed_trees_is_found(tmp_path):
-    text = (PRINTED / "xgboost-3.2.0" / "logistic.txt").read_text()
+@pytest.mark.parametrize("name", ["logistic.txt", "logistic.printed.json"])
+def test_what_stands_between_printed_trees_is_found(name, tmp_path):
+    text = (PRINTED / "xgboost-3.2.0" / name).read_text()
     for changed in (text + "\n\n", re.sub(r"(\d\.\d{6})", r"\g<1>000000000", text, count=1)):
         (tmp_path / "m").write_text(changed)
         assert read_model(tmp_path / "m").leftovers
+    # Printed anew by another program, it holds nothing more.
+    if name.endswith("json"):
+        (tmp_path / "m").write_text(json.dumps(json.loads(text), indent=1))
+        assert not read_model(tmp_path / "m").leftovers
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("booster[0]:\nbias:\n0.5\nweight:\n1\n", "linear model"),
-        ('[{"bias": [0.5], "weight": [1]}]', "save_model"),
-        ('[{"nodeid": 0, "leaf": 1}]', "save_model"),
+        ('[{"bias": [0.5], "weight": [1]}]', "linear model"),
         ("booster[0]:\n0:[f1] yes=2,no=1\n\t1:leaf=1\n\t2:leaf=2\n", "save_model"),
     ],
 )

@@ -60,6 +60,8 @@ def xgboost(folder, library):
         else:
             booster.dump_model(str(folder / f"{name}.txt"), with_stats=True)
             booster.dump_model(str(folder / f"{name}.bare.txt"))
+            booster.dump_model(str(folder / f"{name}.printed.json"), with_stats=True,
+                               dump_format="json")  # fmt: skip
         if version >= (1, 0):
             booster.save_model(str(folder / f"{name}.json"))
         # Before 1.4, dart drops trees in predictions unless it is told how many there are.

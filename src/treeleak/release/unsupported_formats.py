@@ -20,8 +20,8 @@ _WHOLE = "copy it again, or save the model again"
 _ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
 _ORIGINAL = 'save the model that it was made from, with skops.io.dump(model, "model.skops")'
 _XGBOOST = (
-    "one tree that XGBoost printed (get_dump), or trees in JSON: write the model with "
-    'save_model("model.json"), or all trees with dump_model("trees.txt", with_stats=True)'
+    'a single tree that XGBoost printed (get_dump): write the model with save_model("model.json"), '
+    'or all trees with dump_model("trees.txt", with_stats=True)'
 )
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
@@ -76,7 +76,7 @@ _LOOKS: tuple[tuple[str, str], ...] = (
         "a model in the binary format of old XGBoost: load it with a version up to 3.0, and write "
         'it with save_model("model.json")',
     ),
-    (r"\s*0:(\[|leaf=)|\s*\[\s*\{\s*\"(nodeid|bias)\"", _XGBOOST),
+    (r"\s*0:(\[|leaf=)", _XGBOOST),
     (
         r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",
         "the description of an MLflow model: audit the model file that lies beside it",

@@ -1,4 +1,4 @@
-"""Trees that XGBoost printed as text (``dump_model``), as its JSON files hold them.
+"""Trees that XGBoost printed (``dump_model``, text or JSON), as its JSON files hold them.
 
 Numbers have all digits of single precision (from 0.82 on). With statistics, nodes have their sums
 of hessians (cover) and gains. What no dump holds is missing here as well: the objective, where
@@ -24,7 +24,8 @@ from treeleak.release.bounds import (
     MOST_TREES,
     at_most,
 )
-from treeleak.release.checked_json import is_finite, is_whole
+from treeleak.release.checked_json import is_finite, is_whole, read_json
+from treeleak.release.readers.json_layout import odd_layout
 from treeleak.release.readers.xgboost_json import booster_from_dict
 from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
@@ -48,6 +49,8 @@ _MADE: dict[str, Callable[[str], Any]] = {
     "categories": lambda x: [int(c) if 0 < len(c) < 11 else None for c in x.split(",")],
 }  # fmt: skip
 """What groups of lines become; others are numbers."""
+_OF_TEST = {"nodeid", "depth", "split", "split_condition", *_WAYS, "gain", "cover", "children"}
+_OF_LEAF = {"nodeid", "leaf", "cover"}
 _LISTS = ("left_children", "right_children", "default_left", "split_indices", "split_conditions",
           "split_type", "sum_hessian", "loss_changes")  # fmt: skip
 _OF_CATEGORIES = ("categories_nodes", "categories_segments", "categories_sizes")
@@ -58,14 +61,30 @@ FLAGS = (
 LINEAR = "a linear model that XGBoost printed: it has no trees"
 
 _Node = dict[str, Any]
-"""A node: with a ``leaf``, or else with a ``split``, a ``split_condition`` (what values are less
-than, or the categories that go the way of "yes"), and ways."""
+"""A node, as it stands in JSON: with a ``leaf``, or else with a ``split``, a ``split_condition``
+(what values are less than, or the categories that go the way of "yes"), and ways."""
 
-describe_format(
-    "trees that XGBoost printed",
-    ".txt",
-    "values, thresholds; sums of hessians and gains if asked for",
+_TOLD = "values, thresholds; sums of hessians and gains if asked for"
+describe_format("trees that XGBoost printed", ".txt", _TOLD)
+describe_format("trees that XGBoost printed, in JSON", ".json", _TOLD)
+
+
+@reader(
+    "trees that XGBoost printed, in JSON",
+    lambda head: re.match(rb'\s*\[\s*\{\s*"(nodeid|bias)"', head) is not None,
 )
+def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
+    left: list[Leftover] = []
+
+    def made(root: Any) -> list[list[_Node]]:
+        at_most(MOST_TREES, len(root), "trees")
+        return [_nodes(tree, t, left) for t, tree in enumerate(root)]
+
+    trees = read_json(path, made)
+    text = read_text(path, MOST_JSON_BYTES)
+    if _signless(text) not in {_signless(_json(trees, blank)) for blank in (" ", "")}:
+        left += odd_layout(text)
+    return _booster(trees, left)
 
 
 @reader(
@@ -109,7 +128,46 @@ def _checked(node: _Node, where: str) -> _Node:
     return node
 
 
+def _nodes(tree: Any, t: int, left: list[Leftover]) -> list[_Node]:
+    """List the nodes of a tree, whose objects hold each other, each before those in it."""
+    out: list[_Node] = []
+    todo = [(tree, 0)]
+    while todo:
+        node, depth = todo.pop()
+        if isinstance(node, dict) and "bias" in node:
+            raise BadModel(LINEAR)
+        if not isinstance(node, dict) or not is_whole(node.get("nodeid"), 0, MOST_NODES):
+            raise BadModel(f"tree {t}: a node without a nodeid")
+        where, is_leaf = f"tree {t}, node {node['nodeid']}", "leaf" in node
+        if odd := {k: x for k, x in node.items() if k not in (_OF_LEAF if is_leaf else _OF_TEST)}:
+            left.append(Leftover(f"tree {t}", "what XGBoost does not print", odd))
+        if any(node.get(key) is not None and not is_finite(node[key]) for key in ("gain", "cover")):
+            raise BadModel(f"{where}: gain or cover is no number")
+        if not is_leaf:
+            if "split_condition" not in node and "split" in node:
+                raise NotCovered(FLAGS)
+            ways, inside = [node.get(key) for key in _WAYS], node.get("children")
+            if not isinstance(inside, list) or not all(is_whole(w, 0, MOST_NODES) for w in ways):
+                raise BadModel(f"{where}: no children")
+            if node.get("depth", depth) != depth or not isinstance(node.get("split"), str):
+                raise BadModel(f"{where}: no depth, or no column")
+            todo += [(child, depth + 1) for child in reversed(inside)]
+        out.append(_checked({**node, "depth": depth}, where))
+    return out
+
+
 # ------------------------------------------------------------------------- printed once more
+
+
+def _signless(text: str) -> str:
+    """Write -0 as 0, for which JSON takes it."""
+    return re.sub(r"-0(?=[ ,])", "0", text)
+
+
+def _sums(node: _Node, form: str) -> list[str]:
+    """Print gain and cover, where they are there."""
+    held = [(key, node.get(key)) for key in ("gain", "cover")]
+    return [form.format(key, value) for key, value in held if value is not None]
 
 
 def _text(trees: Sequence[Sequence[_Node]]) -> str:
@@ -125,10 +183,32 @@ def _text(trees: Sequence[Sequence[_Node]]) -> str:
                 said = f":{{{','.join(map(str, test))}}}" if sets else f"<{test:.9g}"
                 ways = ",".join(f"{way}={node[way]}" for way in _WAYS)
                 said = f"[{node['split']}{said}] {ways}"
-            sums = "".join(f",{k}={node[k]:.9g}" for k in ("gain", "cover") if k in node)
-            tabs = "\t" * node["depth"]
+            tabs, sums = "\t" * node["depth"], "".join(_sums(node, ",{}={:.9g}"))
             lines.append(f"{tabs}{node['nodeid']}:{said}{sums}\n")
     return "".join(lines)
+
+
+def _json(trees: Sequence[Sequence[_Node]], blank: str) -> str:
+    """Print trees as XGBoost does; versions differ in a blank behind some numbers."""
+    whole = []
+    for nodes in trees:
+        lines: list[str] = []
+        for node, after in zip(nodes, [*nodes[1:], None], strict=True):
+            depth, sums = node["depth"], _sums(node, '"{}": {:.9g}')
+            if "leaf" in node:
+                line = f"{blank}, ".join([f'"leaf": {node["leaf"]:.9g}', *sums]) + " }"
+                ends = range(depth, after["depth"] if after else 0, -1)
+                line += "".join(f"\n{'  ' * level}]}}" for level in ends)
+                line += f",{blank}" if after else ""
+            else:
+                test = node["split_condition"]
+                shown = str(test) if isinstance(test, list) else f"{test:.9g}"
+                line = f'"depth": {depth}, "split": "{node["split"]}", "split_condition": {shown}, '
+                line += ", ".join(f'"{way}": {node[way]}' for way in _WAYS) + f"{blank}, "
+                line += ", ".join([*sums, '"children": ['])
+            lines.append(f'{"  " * (depth + 1)}{{ "nodeid": {node["nodeid"]}, {line}')
+        whole.append("\n".join(lines))
+    return "[\n" + ",\n".join(whole) + "\n]"
 
 
 # ------------------------------------------------------------------------------- as a document
