@@ -173,7 +173,7 @@ BAD = {
         text_of(*(f"a = {i}: {i} (1.0)" for i in range(10_001))), "10,001 classes, more than",
     ),
     "too deep": (
-        text_of(*("|   " * d + "a <= 1" for d in range(1002))), "line 1005: indented deeper",
+        text_of(*("|   " * d + "a <= 1" for d in range(1002))), "line 1005: indented",
     ),
 }  # fmt: skip
 

@@ -26,8 +26,8 @@ from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema
-from treeleak.release.out_of_bag import NOT_USED, USED
 from treeleak.release.registry import read_model
+from treeleak.release.row_facts import NOT_USED, USED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Some inputs do not have OOB")
 

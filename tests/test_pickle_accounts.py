@@ -15,8 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from treeleak.release import read_model
-from treeleak.release.readers.unpickling.ledger import Ledger
-from treeleak.release.readers.unpickling.unpickler import Source, Unpickler
+from treeleak.release.readers.unpickling.unpickler import Ledger, Source, Unpickler
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 TREE = DecisionTreeClassifier(max_depth=2).fit(ROWS, ROWS[:, 0] > 0)

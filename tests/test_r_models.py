@@ -11,7 +11,7 @@ import treeleak
 from treeleak import audit
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
-from treeleak.release.adapters.r import leaf_sizes
+from treeleak.release.adapters.r import forests
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.statistics import MEAN, VALUE, VARIANCE
 from treeleak.release.tree import Tree
@@ -135,15 +135,20 @@ def test_counts_of_rpart_are_those_of_the_rows(name):
     assert (at + 1 == truth(name, "leaf")["leaf"]).all()
 
 
-@pytest.mark.parametrize("name", ["gbm_bernoulli", "gbm_gaussian"])
-def test_sums_of_gbm_are_its_predictions(name):
+def test_gbm_with_missing_values_parts_rows_three_ways():
+    with pytest.raises(NotCovered, match="third child"):
+        to_release(stored("gbm_bernoulli"))
+
+
+def test_sums_of_gbm_are_its_predictions():
+    name = "gbm_gaussian"
     release = to_release(stored(name))
     rows = coded(name, release)
     leaf = release.leaves(rows)
     steps = [t.statistics.get(VALUE).values[leaf[:, k]] for k, t in enumerate(release.trees)]
     added = release.ensemble.base_scores[0] + np.sum(steps, axis=0)
     assert np.allclose(added, truth(name, "prediction")["prediction"], atol=1e-12)
-    assert bool(release.not_covered) == (name == "gbm_bernoulli")  # Missing values: three ways.
+    assert release.not_covered is None
 
 
 def test_thresholds_keep_values_on_their_side():
@@ -208,7 +213,7 @@ def test_what_holds_no_trees_says_so():
 @pytest.mark.parametrize("name", NAMES)
 def test_damaged_trees_are_refused_or_read(name, instead):
     """Whatever stands in place of a vector of a tree, nothing else than our own errors comes."""
-    instead("MOST_POINTS", 2**8, leaf_sizes)
+    instead("MOST_POINTS", 2**8, forests)
     model, rng = stored(name), np.random.default_rng(0)
 
     def damaged(value, deep=0):

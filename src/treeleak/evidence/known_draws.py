@@ -20,7 +20,7 @@ from treeleak.evidence.protocol import (
     leaf_draws,
 )
 from treeleak.partition import Geometry, RowSets
-from treeleak.release.out_of_bag import OutOfBag
+from treeleak.release.row_facts import OutOfBag
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
 

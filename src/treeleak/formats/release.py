@@ -268,6 +268,9 @@ class Release(Published, frozen=True, kw_only=True):
     float_type: Annotated[
         FloatType, described_as("The type in which a value is compared with a threshold.")
     ] = "float64"
+    adds_weights: Annotated[
+        bool, described_as("Whether a row that weighs 2 may look like two rows.")
+    ] = False
     maybe_missing: Annotated[
         frozenset[str], described_as("Columns in which the trees saw missing values.")
     ] = frozenset()

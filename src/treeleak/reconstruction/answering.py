@@ -26,8 +26,8 @@ from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.rows import tidy, unsure, with_rows
 from treeleak.reconstruction.targets import by_targets
 from treeleak.release.noise.laws import CountNoise
-from treeleak.release.out_of_bag import USED
 from treeleak.release.release import Release
+from treeleak.release.row_facts import USED
 from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
 from treeleak.side_information.earlier_release import located

@@ -24,8 +24,7 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, notes_from_file, with_any_other
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
-from treeleak.release.out_of_bag import OutOfBag
-from treeleak.release.row_facts import RowFacts
+from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.side_information.earlier_release import distinguished, with_trees_of

@@ -22,9 +22,9 @@ from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.ensemble import Ensemble
-from treeleak.release.out_of_bag import NOT_USED
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
+from treeleak.release.row_facts import NOT_USED
 from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
 from treeleak.release.statistics import DRAWS

@@ -3,6 +3,11 @@
 All rows have one chance p of the second class then. With weights w of the classes, leaves sum up
 H = p (1 - p) (w_0 n_0 + w_1 n_1) and G = p w_0 n_0 - (1 - p) w_1 n_1, so that n_0 and n_1 follow;
 where p or weights are not known, these are right that leave whole numbers.
+
+Leaves of CatBoost hold W = w_0 n_0 + w_1 n_1 in place of H, and may take several steps. How far
+they come follows from W and from the share that rows of the second class have in it. They are
+longer the greater that share is, so that it follows from what the leaf adds. CatBoost multiplies l2
+by the mean weight of a row, and so by what is to be found: a few rounds settle it.
 """
 
 from __future__ import annotations
@@ -10,8 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, VALUE
@@ -55,6 +61,20 @@ def rows_by_class(
     G = -step * (H + fitting.l2_at(tree)[leaf]) - pulled
     each = H / (p * (1 - p))
     return np.array([each * (1 - p) + G, each * p - G]) / w
+
+
+def sum_after(tree: Tree, rows: FloatArray, start: float) -> tuple[float, int]:
+    """Say what second derivatives add up to after a first tree whose nodes have so many rows.
+
+    Also in how many leaves rows differ by them. ``start``: log odds before the tree, unless its
+    values hold it as well. NaN where leaves do not say what they add.
+    """
+    value = tree.statistics.get(VALUE)
+    if value is None:
+        return np.nan, 0
+    p = expit(start + value.values[tree.leaves])
+    each = p * (1 - p)
+    return float(rows[tree.leaves] @ each), len(np.unique(each.astype(np.float32)))
 
 
 def with_start(
@@ -121,7 +141,7 @@ def with_weights(tree: Tree, fitting: Fitting, rate: float | None) -> Fitting | 
     start = fitting.start or ()
     if fitting.loss != "logistic" or len(start) != 1 or not rate or tree.totals is None:
         return None
-    p = np.full((1, 1), 1 / (1 + np.exp(-start[0])))
+    p = np.full((1, 1), expit(start[0]))
     sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), start[0])
     if sums is None or len(tree.leaves) < _FEWEST or np.isnan(sums).any():
         return None
@@ -143,7 +163,7 @@ def with_common_weights(tree: Tree, fitting: Fitting, rate: float, start: float)
     tree. None where no weight leaves whole numbers, where chance may have made them whole, and
     where both weights are the same: single rows were weighted, and not classes.
     """
-    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(start, -80, 80)))))
+    p = np.full((1, 1), expit(start))
     sums = rows_by_class(tree, fitting, rate, p, np.ones((2, 1, 1)), 0.0)
     if sums is None or np.isnan(sums).any():
         return None
@@ -167,3 +187,106 @@ def _common_measure(sums: FloatArray) -> float | None:
         if (np.abs(sums / weight - n) < _NEAR).all():
             return weight
     return None
+
+
+_ROUNDS, _HALVINGS = 30, 60
+"""Rounds for the number of rows, and for a share by bisection."""
+_NEARLY_WHOLE = 0.02
+"""How far a number of rows may be from a whole one."""
+_FLAT, _MOST_WEIGHED = 1e-3, 100_000
+"""Share of the longest step below which steps that cancel each other tell nothing; and the greatest
+sum of weights that is taken apart."""
+_SINGLE = 3e-7
+"""Share by which sums of weights in single precision may be off."""
+
+
+def rows_of_both_classes(
+    sums: FloatArray, values: FloatArray, fitting: Fitting, rate: float, start: float
+) -> tuple[FloatArray, Fitting] | None:
+    """Count the rows of both classes in the leaves of the first tree.
+
+    Parameters
+    ----------
+    sums, values : float array, shape (n_leaves,)
+        Sums of weights, and what leaves add.
+    fitting : Fitting
+        With the weights of both classes, and l2 as a parameter gives it.
+    rate, start : float
+        The learning rate, and the log odds before the first tree.
+
+    Returns
+    -------
+    rows : float array, shape (2, n_leaves)
+        Whole numbers.
+    fitting : Fitting
+        With l2 times the mean weight of a row.
+
+    None unless whole numbers come out, which add up to these weights.
+    """
+    w = np.array(fitting.class_weights)[:, None]
+    if len(w) != 2 or not (w > 0).all() or not rate > 0 or not (sums >= 0).all():
+        return None
+    total, n_rows = float(sums.sum()), float(sums.sum() / w.mean())
+    rows = np.zeros((2, len(sums)))
+    for _ in range(_ROUNDS):
+        l2 = fitting.l2 * total / n_rows
+        low, high = np.zeros(len(sums)), np.ones(len(sums))
+        for _ in range(_HALVINGS):
+            share = (low + high) / 2
+            short = rate * _stepped(sums, share, l2, fitting.steps, start) < values
+            low, high = np.where(short, share, low), np.where(short, high, share)
+        share = (low + high) / 2
+        rows = sums * np.array([1.0 - share, share]) / w
+        before, n_rows = n_rows, max(float(rows.sum()), 1.0)
+        if abs(n_rows - before) < 1e-9 * n_rows:
+            break
+    whole = np.rint(rows)
+    added_up = np.abs((w * whole).sum(axis=0) - sums) <= _SINGLE * (sums + w.max())
+    if not (np.abs(rows - whole) < _NEARLY_WHOLE).all() or not added_up.all() or whole.sum() < 1:
+        return None
+    return whole, replace(fitting, l2=fitting.l2 * total / float(whole.sum()))
+
+
+def rows_behind_weights(
+    sums: FloatArray, values: FloatArray, fitting: Fitting, rate: float, start: float
+) -> int | None:
+    """Find how many rows a first tree summed up whose whole weights look like numbers of rows.
+
+    Their mean weight shows, since l2 was multiplied by it. For squares, the residuals of all rows
+    add up to 0 before the first tree. For the logistic loss, leaves hold whole numbers of both
+    classes. None where rows may have had no weights: then that mean is 1.
+    """
+    total, l2 = float(sums.sum()), fitting.l2
+    if not 1 < total <= _MOST_WEIGHED or not l2 > 0 or not rate > 0 or fitting.steps > 1:
+        return None
+    step = values / rate
+    if fitting.loss == "squared":
+        added = float(step.sum())
+        if not fitting.offsets_shown or abs(added) < _FLAT * np.abs(step).max(initial=0.0):
+            return None
+        mean = -float(step @ sums) / (l2 * added)
+        n = total / mean if mean > 0 else np.nan
+        return (
+            int(np.rint(n))
+            if abs(n - np.rint(n)) < _NEARLY_WHOLE and 0.5 < n < total - 0.5
+            else None
+        )
+    p = float(expit(start))
+    tried = np.arange(int(total), 0, -1)[:, None]
+    of_class = step * (sums * p * (1 - p) + l2 * total / tried) + sums * p
+    near: BoolArray = np.asarray((np.abs(of_class - np.rint(of_class)) < _NEARLY_WHOLE).all(axis=1))
+    near &= ((of_class > -_NEARLY_WHOLE) & (of_class < sums + _NEARLY_WHOLE)).all(axis=1)
+    return int(tried[near.argmax(), 0]) if near.any() and not near[0] else None
+
+
+def _stepped(
+    sums: FloatArray, share: FloatArray, l2: float, steps: int, start: float
+) -> FloatArray:
+    """Say how far steps of Newton's method come in leaves of some share of the second class."""
+    d = np.zeros(len(sums))
+    for _ in range(steps):
+        p = expit(start + d)
+        d += np.divide(
+            sums * (share - p), sums * p * (1 - p) + l2, out=np.zeros_like(d), where=sums > 0
+        )
+    return d

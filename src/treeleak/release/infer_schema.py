@@ -311,8 +311,12 @@ def _judge(
             columns[column] = from_thresholds(column, halves[column], missing)
         else:
             columns[column] = Binary(column, missing=missing)
-        if (stated := inputs_by_name.get(column)) and _agrees(stated, thresholds_of, known):
-            columns[column] = replace(stated, missing=missing)
+        if stated := inputs_by_name.get(column):
+            # Unless a threshold, or a value of a row, speaks against what transformers say.
+            low, high = stated.bounds
+            inside = bool(((thresholds_of >= low) & (thresholds_of < high)).all())
+            if inside and stated.holds(known[:, None]).all():
+                columns[column] = replace(stated, missing=missing)
     groups: list[OneHot] = []
     free = {c for c in cuts if c not in release.maybe_missing and c not in release.levels}
     declared = [
@@ -328,13 +332,6 @@ def _judge(
                 groups.append(group)
                 free -= set(group.members)
     return columns, groups
-
-
-def _agrees(stated: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:
-    """Whether no threshold and no value of a row speaks against what transformers say."""
-    low, high = stated.bounds
-    inside = bool(((cuts >= low) & (cuts < high)).all())
-    return inside and bool(stated.holds(known[:, None]).all())
 
 
 def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -9,7 +9,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.message import Message, static_message
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.statistics import LABELS, Statistics
+from treeleak.release.statistics import LABELS, NodeStatistic, Statistics
 from treeleak.release.tree import Tree
 
 UNSEEN, SURELY_SEEN = 1.0, 8.0
@@ -67,7 +67,8 @@ def classes_in_leaves(
     for tree, share in zip(trees, shares, strict=True):
         leaf = tree.is_leaf
         held = np.where(leaf[:, None], share > 0, 0.0) if present else leaf_classes(share, leaf)
-        named.append(tree.with_statistics(Statistics.counting(LABELS, held, present=leaf)))
+        entry = NodeStatistic(LABELS, held, leaf)
+        named.append(tree.with_statistics(Statistics((*tree.statistics, entry))))
     if present:
         return named, LabelNoise("present", UNSEEN if drawn else SURELY_SEEN), PRESENT_ONLY
     return named, LabelNoise("majority"), LARGEST_ONLY

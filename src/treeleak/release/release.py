@@ -24,9 +24,8 @@ from treeleak.release.bounds import (
 )
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
-from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.row_facts import RowFacts
+from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject
@@ -54,10 +53,6 @@ ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 HASH, ANOTHER = "hash ", "another"
 """How :attr:`Release.levels` call a category that is known by CityHash64 of its text, before the
 lower 32 bits; and all others."""
-BY_WEIGHT = "boosted_by_weight"
-"""Code of the note that a file counts rows by their weights."""
-MAY_BE_DRAWS = "may_be_draws"
-"""Code of the note that what a file calls rows may be draws of them, or weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +116,8 @@ class Release:
         How often each tree drew each row, where the file itself holds that. Never in a document.
     row_facts : RowFacts or None
         What the file says of each training row by its number. Never in a document.
+    adds_weights : bool
+        Whether a row that weighs 2 may look like two rows: the file counts weights, or draws.
 
     Raises
     ------
@@ -158,6 +155,7 @@ class Release:
     out_of_bag: tuple[OutOfBag, ...] = ()
     draws: NDArray[Any] | None = None
     row_facts: RowFacts | None = None
+    adds_weights: bool = False
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -243,15 +241,6 @@ class Release:
             if (entry := tree.statistics.get(*COUNTS, per_class=True)) is not None:
                 return entry.quantity.name  # type: ignore[return-value]
         return "none"
-
-    @property
-    def adds_weights(self) -> bool:
-        """Whether a row that weighs 2 looks like two rows: the library counts weights, not rows."""
-        codes = {getattr(note, "code", "") for note in self.notes}
-        if MAY_BE_DRAWS in codes or self.origin.startswith("interpret"):
-            return not codes.isdisjoint({MAY_BE_DRAWS, BY_WEIGHT})
-        # Where trees count rows by class, these are CatBoost's statistics, which heed no weights.
-        return self.origin.startswith(("XGBoost", "CatBoost")) and self.counts_are != "rows"
 
     @property
     def n_features(self) -> int:

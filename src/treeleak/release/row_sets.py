@@ -15,10 +15,9 @@ import numpy as np
 
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Message, MessageTemplate
-from treeleak.release.out_of_bag import OutOfBag
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
-from treeleak.release.row_facts import NOT_TOLD, RowFacts
+from treeleak.release.row_facts import NOT_TOLD, OutOfBag, RowFacts
 from treeleak.release.sampling import AllRows, Joined, UnknownSampling
 from treeleak.release.statistics import DRAWS
 from treeleak.release.tree import Tree
@@ -40,16 +39,12 @@ def can_join(one: Release, other: Release) -> bool:
         getattr(one, name) == getattr(other, name)
         for name in ("feature_names", "classes", "float_type", "n_rows", "one_hot", "levels")
     )
-    same = same and _same_inputs(one.inputs, other.inputs)
+    if (first := one.inputs) is None or (second := other.inputs) is None:
+        same = same and first is other.inputs
+    else:
+        # Transformers may scale or fill a column in two ways; of an unknown step, two may differ.
+        same = same and first == second and not first.why_not and _fills(first) == _fills(second)
     return same and _counts_rows(one) and _counts_rows(other)
-
-
-def _same_inputs(one: Inputs | None, other: Inputs | None) -> bool:
-    """Whether equal names are equal values: transformers may scale or fill a column in two ways."""
-    if one is None or other is None:
-        return one is other
-    # Of a step that nothing is known of, two may differ.
-    return one == other and not one.why_not and _fills(one) == _fills(other)
 
 
 def _fills(inputs: Inputs) -> dict[str, tuple[object, bool]]:

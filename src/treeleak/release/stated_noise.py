@@ -78,9 +78,7 @@ def _check_leaves_only(tree: Tree, where: str) -> None:
             )
     if tree.counts is None:
         return
-    below = tree.counts.copy()
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
-        below[node] = below[tree.left[node]] + below[tree.right[node]]
+    below = tree.summed(tree.counts)
     counts_of_node = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
     other = counts_of_node & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
     if other.any():

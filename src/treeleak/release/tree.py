@@ -275,6 +275,14 @@ class Tree:
         parent[self.left[inner]] = parent[self.right[inner]] = inner
         return parent
 
+    def summed(self, of_leaves: NDArray[Any]) -> FloatArray:
+        """Add up what leaves hold over all nodes above; ``of_leaves`` has a line for each node."""
+        leaf = self.is_leaf if of_leaves.ndim == 1 else self.is_leaf[:, None]
+        out = np.where(leaf, of_leaves, 0.0)
+        for v in np.flatnonzero(~self.is_leaf)[::-1]:  # Children stand behind their parents.
+            out[v] = out[self.left[v]] + out[self.right[v]]
+        return out
+
     def passed(self, at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """List the inner nodes through which rows get to nodes.
 

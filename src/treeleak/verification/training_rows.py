@@ -16,7 +16,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.goodness_of_fit import Misfit
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.release import BY_WEIGHT, MAY_BE_DRAWS, Release
+from treeleak.release.release import MAY_BE_DRAWS, Release
 from treeleak.release.row_facts import NOT_TOLD
 from treeleak.release.rule_list import RuleList
 from treeleak.release.sampling import AllRows
@@ -99,15 +99,14 @@ def match_training(
     """
     labelled = y is not None and bool(release.classes)
     table, label, notes = in_model_columns(release, X, y if labelled else None)
-    check_row_facts(release, table, y, by_number=hidden is None)
     if release.noise is not None:
         return _behind_noise(release, table, label if labelled else None, notes)
     if hidden is not None:
         return _drawable(release, table, label if labelled else None, hidden, notes)
     n_rows = release.n_rows if draws is None else draws.shape[1]
     if n_rows is not None and len(table) != n_rows:
-        weighted = any(getattr(note, "code", "") == BY_WEIGHT for note in release.notes)
-        hint = "; its file counts rows by their weights, if they had any" if weighted else ""
+        by_weight = "; its file counts rows by their weights, if they had any"
+        hint = by_weight if release.adds_weights else ""
         raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}{hint}")
     values = table.to_numpy()
     check = check_rows(release, values, label if labelled else None, draws)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.auditing.inventory.known_classes import is_plain_name
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TimeUp
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.sklearn.wrapped import AROUND
+from treeleak.release.adapters.sklearn.containers import AROUND
 from treeleak.release.containers.bundle import Bundle
 from treeleak.release.registry import has_adapter, to_release
 from treeleak.release.release import Release

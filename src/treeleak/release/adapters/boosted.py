@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.release import release
 from treeleak.release.bounds import MOST_LEVELS, at_most
 from treeleak.release.checked_json import is_finite
 from treeleak.release.statistics import NodeStatistic, Quantity
@@ -28,7 +27,7 @@ BY_WEIGHT = static_message(
     "The file counts rows by their weights, and does not say whether they had any: a row of weight "
     "3 counts as three equal rows. Unless all had weight 1, numbers of rows, and of proved rows, "
     "are such numbers of weighted rows.",
-    release.BY_WEIGHT,
+    "boosted_by_weight",
 )
 UNNAMED = static_message(
     "The file's column names are not usable; columns are numbered.", "boosted_unnamed"

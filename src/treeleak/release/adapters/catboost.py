@@ -20,11 +20,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from treeleak.core.arrays import FloatArray
+from treeleak.core.declared import Declared, read
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.core.signals import private_folder
@@ -32,10 +34,10 @@ from treeleak.release.adapters.boosted import BY_WEIGHT, ON_GPU, column_names
 from treeleak.release.adapters.catboost_ctr import read_tables, with_known_categories
 from treeleak.release.adapters.catboost_ctr_trees import with_tables
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
-from treeleak.release.adapters.catboost_weights import rows_behind_weights, rows_of_both_classes
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
 from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.first_tree import rows_behind_weights, rows_of_both_classes
 from treeleak.release.live import describes
 from treeleak.release.readers.catboost_json import (
     is_catboost,
@@ -48,7 +50,14 @@ from treeleak.release.registry import adapter
 from treeleak.release.release import ANOTHER, HASH, Part, Release
 from treeleak.release.row_sets import of_row_sets
 from treeleak.release.sampling import AllRows
-from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
+from treeleak.release.statistics import (
+    ROWS,
+    VALUE,
+    WEIGHTS,
+    NodeStatistic,
+    Quantity,
+    Statistics,
+)
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
@@ -163,10 +172,10 @@ def _scale_and_bias(data: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
 
 
 def _release(data: Mapping[str, Any], name: str) -> Release:
-    columns, notes = _columns(data["features_info"])
+    columns, texts, notes = _columns(data["features_info"])
     tables = read_tables(data.get("ctr_data") or {}, columns)
     if tables:
-        columns = with_known_categories(columns, tables, _texts(data["features_info"]))
+        columns = with_known_categories(columns, tables, texts)
     scale, bias = _scale_and_bias(data)
     info = data.get("model_info")
     info = info if isinstance(info, Mapping) else {}
@@ -181,22 +190,15 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
     rate = _inside(params, "boosting_options", "learning_rate")
     fitting = _fitting(params, str(loss), quantity == ROWS or bool(weights))
-    if any(tree.values is None for tree in trees):
+    if any(tree.values is None for tree in trees) or not (quantity == ROWS or _same_sums(trees)):
         fitting = None
-    counted: NodeStatistic | None = None
-    if fitting is not None and quantity == ROWS and is_finite(rate) and scale == 1:
-        first = trees[0]
-        values = np.zeros((0, 0)) if first.values is None else first.values
-        if first.weights is not None and values.shape[1] == len(bias) == 1:
-            stated = first.weights, values[:, 0], fitting, float(rate), bias[0]
-            if (rows := rows_behind_weights(*stated)) is not None:
-                fitting = replace(fitting, l2=fitting.l2 * float(first.weights.sum()) / rows)
+    if fitting is None or not is_finite(rate) or scale != 1 or len(bias) > 1:
+        counted, fitting = None, fitting if quantity == ROWS else None
+    else:
+        counted, fitting = _of_first_tree(
+            trees[0], weights, quantity, fitting, float(rate), bias[0]
+        )
     if quantity == WEIGHTS:
-        sums = [tree.weights.sum() for tree in trees if tree.weights is not None]
-        alike = len(sums) == len(trees) and np.allclose(sums, sums[0], rtol=_SAME_SUM)
-        whole = all(tree.weights is not None and (tree.weights >= 0).all() for tree in trees)
-        if alike and whole:
-            counted, fitting = _counted_by_class(trees[0], weights, fitting, rate, scale, bias)
         not_covered = WEIGHTED if counted is None else None
     if fitting is not None and _inside(params, "task_type") not in (None, "CPU"):
         fitting, notes = None, (*notes, ON_GPU)
@@ -223,6 +225,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         levels=columns.levels,
         float_type="float32",
         origin=f"CatBoost{_version(version)}, {name}",
+        adds_weights=True,
         notes=notes,
         ensemble=Ensemble(
             f"{loss or ''!s:.80}",
@@ -235,34 +238,43 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     return with_tables(release, tables, columns) if parted else release
 
 
-def _counted_by_class(
-    tree: Grown, weights: Any, fitting: Fitting | None, rate: Any, scale: float,
-    bias: Sequence[float],
-) -> tuple[NodeStatistic | None, Fitting | None]:  # fmt: skip
-    """Count the rows of a first tree whose leaves hold sums of weights of two classes."""
-    listed = isinstance(weights, list) and len(weights) == 2 and all(map(is_finite, weights))
-    known = fitting is not None and fitting.loss == "logistic" and len(bias) == 1
-    if not listed or not known or not is_finite(rate) or scale != 1:
-        return None, None
+def _same_sums(trees: Sequence[Grown]) -> bool:
+    """Say whether all trees have the same sum of weights, none of which is negative."""
+    held = [tree.weights for tree in trees if tree.weights is not None]
+    sums = [float(weights.sum()) for weights in held]
+    return all((w >= 0).all() for w in held) and np.allclose(sums, sums[0], rtol=_SAME_SUM)
+
+
+def _of_first_tree(
+    tree: Grown, weights: Any, quantity: Quantity, fitting: Fitting, rate: float, start: float
+) -> tuple[NodeStatistic | None, Fitting | None]:
+    """Learn from a first tree, before which all rows are alike, what they weigh.
+
+    Of weights of two classes, the rows in its nodes; of whole weights that look like numbers of
+    rows, their mean, by which l2 was multiplied.
+    """
     if tree.weights is None or tree.values is None:
+        return None, fitting if quantity == ROWS else None
+    if quantity == ROWS:
+        rows = rows_behind_weights(tree.weights, tree.values[:, 0], fitting, rate, start)
+        mean = 1.0 if rows is None else float(tree.weights.sum()) / rows
+        return None, replace(fitting, l2=fitting.l2 * mean)
+    listed = isinstance(weights, list) and len(weights) == 2 and all(map(is_finite, weights))
+    if not listed or fitting.loss != "logistic":
         return None, None
-    assert fitting is not None  # noqa: S101
     fitting = replace(fitting, class_weights=tuple(map(float, weights)))
-    found = rows_of_both_classes(tree.weights, tree.values[:, 0], fitting, float(rate), bias[0])
+    found = rows_of_both_classes(tree.weights, tree.values[:, 0], fitting, rate, start)
     if found is None:
         return None, None
-    return NodeStatistic(ROWS, _at_nodes(tree, found[0].sum(axis=0))), found[1]
+    rows_of_leaves = _at_leaves(tree.shape, found[0].sum(axis=0))
+    return NodeStatistic(ROWS, tree.shape.summed(rows_of_leaves)), found[1]
 
 
-def _at_nodes(tree: Grown, of_leaves: FloatArray) -> FloatArray:
-    """Add up at all nodes what leaves hold."""
-    shape = tree.shape
-    total = np.zeros(shape.n_nodes)
-    total[tree.leaves] = of_leaves
-    for level in range(int(shape.depth.max()) - 1, -1, -1):
-        above = np.flatnonzero((shape.depth == level) & ~shape.is_leaf)
-        total[above] = total[shape.left[above]] + total[shape.right[above]]
-    return total
+def _at_leaves(shape: Tree, numbers: FloatArray) -> FloatArray:
+    """Put numbers of leaves at their nodes, 0 at others."""
+    out = np.zeros((shape.n_nodes, *numbers.shape[1:]))
+    out[shape.leaves] = numbers
+    return out
 
 
 def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
@@ -308,77 +320,69 @@ def _with_leaf_values(tree: Grown, quantity: Any, scale: float, n_classes: int) 
     statistics = []
     shape = tree.shape
     if tree.weights is not None and tree.weights.any():
-        statistics.append(NodeStatistic(quantity, _at_nodes(tree, tree.weights)))
+        weights = shape.summed(_at_leaves(shape, tree.weights))
+        statistics.append(NodeStatistic(quantity, weights))
     outputs = 0 if tree.values is None else tree.values.shape[1]
     if tree.values is not None and outputs in (1, n_classes):
-        value = np.zeros((shape.n_nodes, outputs))
-        value[tree.leaves] = tree.values * scale
-        outputs_of_leaves = value[:, 0] if outputs == 1 else value
-        statistics.append(NodeStatistic(VALUE, outputs_of_leaves, shape.is_leaf.copy()))
-    return Tree(
-        shape.feature, shape.threshold, shape.left, shape.right, shape.missing_left,
-        Statistics(tuple(statistics)), categories=shape.categories,
-    )  # fmt: skip
+        value = (tree.values[:, 0] if outputs == 1 else tree.values) * scale
+        statistics.append(NodeStatistic(VALUE, _at_leaves(shape, value), shape.is_leaf.copy()))
+    return shape.with_statistics(Statistics(tuple(statistics)))
 
 
 # ----------------------------------------------------------------------------- beside the trees
 
 
-def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
-    """Read the columns of every kind, which have one numbering in common."""
-    place: dict[str, dict[int, int]] = {"float": {}, "categorical": {}}
-    named: dict[int, str] = {}
-    missing, as_true, values = set(), set(), {}
-    for kind in ("float", "categorical", "text", "embedding"):
-        listed = info.get(f"{kind}_features") or []
-        if not isinstance(listed, list) or not all(
-            isinstance(column, Mapping) for column in listed
-        ):
-            raise BadModel(f"{kind}_features is not a list of columns")
-        for column in listed:
-            flat, index = column.get("flat_feature_index"), column.get("feature_index")
-            if (
-                not is_whole(flat, 0, MOST_COLUMNS)
-                or flat in named
-                or not is_whole(index, 0, MOST_COLUMNS)
-            ):
-                raise BadModel(f"{kind}_features: column {flat!r:.20} appears twice, or nowhere")
-            named[flat] = str(column.get("feature_id", ""))
-            if kind in place:
-                place[kind][index] = flat
-            if column.get("has_nans") is True:
-                missing.add(flat)
-            if column.get("nan_value_treatment") == "AsTrue":
-                as_true.add(flat)
-            if kind == "categorical" and isinstance(column.get("values"), list):
-                values[flat] = tuple(column["values"])
+_Number = Annotated[int, Meta(ge=0, lt=MOST_COLUMNS)]
+
+
+class _Column(Declared, frozen=True, forbid_unknown_fields=False):
+    """A column; what else stands there is no matter."""
+
+    flat_feature_index: _Number
+    feature_index: _Number
+    feature_id: str = ""
+    has_nans: bool = False
+    nan_value_treatment: str = ""
+    values: list[int] | None = None
+
+
+class _Hashed(Declared, frozen=True, forbid_unknown_fields=False):
+    """A hash of a category, and its text, which a file holds that was saved with a pool of rows."""
+
+    hash: Annotated[int, Meta(ge=-(2**31), lt=2**32)]
+    value: str
+
+
+def _columns(info: Mapping[str, Any]) -> tuple[Columns, dict[int, str], tuple[str, ...]]:
+    """Read the columns of every kind, which have one numbering in common, and texts of hashes."""
+    held = {
+        k: info.get(f"{k}_features") or [] for k in ("float", "categorical", "text", "embedding")
+    }
+    of_kind = read(dict[str, list[_Column]], held, BadModel)
+    hashes = read(list[_Hashed], info.get("cat_features_hash") or [], BadModel)
+    every = [column for listed in of_kind.values() for column in listed]
+    named = {column.flat_feature_index: column.feature_id for column in every}
+    if len(named) < len(every):
+        raise BadModel("features_info: a column appears twice")
     n = max(named, default=-1) + 1
     texts = [named.get(i) or None for i in range(n)]
     numbered = texts == list(map(str, range(n))) or not any(texts)
     names, notes = column_names(None if numbered else texts, n)
+    numeric, categorical = (
+        {c.feature_index: c.flat_feature_index for c in of_kind[k]}
+        for k in ("float", "categorical")
+    )
+    listed = {c.flat_feature_index: c.values for c in of_kind["categorical"]}
+    values = {flat: tuple(codes) for flat, codes in listed.items() if codes is not None}
     levels = {
         names[flat]: (*(f"{HASH}{x}" for x in codes), ANOTHER)
         for flat, codes in values.items()
         if codes
     }
-    return Columns(
-        names, place["float"], place["categorical"], frozenset(as_true), values, levels,
-        frozenset(names[i] for i in missing),
-    ), notes  # fmt: skip
-
-
-def _texts(info: Mapping[str, Any]) -> dict[int, str]:
-    """Read the texts of hashes, which a file holds that was saved with a pool of rows."""
-    listed = info.get("cat_features_hash") or []
-    if not isinstance(listed, list) or not all(isinstance(x, Mapping) for x in listed):
-        raise BadModel("cat_features_hash is not a list of texts")
-    texts = {}
-    for entry in listed:
-        code, text = entry.get("hash"), entry.get("value")
-        if not is_whole(code, -(2**31), 2**32) or not isinstance(text, str):
-            raise BadModel("cat_features_hash: no hash, or no text")
-        texts[code - 2**32 if code >= 2**31 else code] = text
-    return texts
+    as_true = frozenset(c.flat_feature_index for c in every if c.nan_value_treatment == "AsTrue")
+    missing = frozenset(names[c.flat_feature_index] for c in every if c.has_nans)
+    columns = Columns(names, numeric, categorical, as_true, values, levels, missing)
+    return columns, {(h.hash + 2**31) % 2**32 - 2**31: h.value for h in hashes}, notes
 
 
 def _params(params: Any) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import MessageTemplate, static_message
+from treeleak.release.adapters.boosted import BY_WEIGHT
 from treeleak.release.adapters.catboost_ctr import (
     MOST_OF_ALL,
     MOST_TRIED,
@@ -20,7 +21,7 @@ from treeleak.release.adapters.catboost_ctr import (
 )
 from treeleak.release.adapters.catboost_trees import Columns
 from treeleak.release.growing import GrowingTree
-from treeleak.release.release import BY_WEIGHT, Release
+from treeleak.release.release import Release
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
@@ -171,5 +172,6 @@ def with_tables(release: Release, tables: Sequence[Table], columns: Columns) -> 
     note = STATISTICS(tables=len(found), trees=len(beside))
     more = (LEFT_OUT(tables=left_out),) if left_out else ()
     # Tables heed no weights.
-    kept = (x for x in release.notes if not found or getattr(x, "code", "") != BY_WEIGHT)
-    return replace(release, trees=trees, n_rows=n, not_covered=None, notes=(*kept, note, *more))
+    notes = (*(x for x in release.notes if not found or x != BY_WEIGHT), note, *more)
+    release = replace(release, trees=trees, n_rows=n, not_covered=None, notes=notes)
+    return replace(release, adds_weights=release.counts_are != "rows")

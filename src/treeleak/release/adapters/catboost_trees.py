@@ -60,15 +60,13 @@ class Grown:
     ----------
     shape : Tree
         Without statistics.
-    leaves : int array, shape (n_leaves,)
-        Its leaves, in CatBoost's order.
     values : float array, shape (n_leaves, n_outputs), or None
-        None where leaves stand for several, since statistics of the target part them.
+        In CatBoost's order, which is that of the shape's leaves. None where leaves stand for
+        several, since statistics of the target part them.
     weights : float array, shape (n_leaves,), or None
     """
 
     shape: Tree
-    leaves: IntArray
     values: FloatArray | None
     weights: FloatArray | None
 
@@ -120,11 +118,10 @@ def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str
     # The answers so far are the low bits of a node's place; the next one is the bit above.
     below = (1 << (level + 1)) - 1 + place
     met = below + (1 << level)
-    leaf = level == len(questions)
     shape = _shape(
         [questions[i] if i < len(questions) else None for i in level.tolist()], below, met, where
     )
-    return Grown(shape, np.flatnonzero(leaf), values, weights)
+    return Grown(shape, values, weights)
 
 
 def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) -> Grown:
@@ -133,7 +130,6 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
     children: list[list[int]] = []
     values: list[Any] = []
     weights: list[Any] = []
-    leaves: list[int] = []
     whole = True
     todo: list[tuple[Any, int, int, int]] = [(raw, LEAF, 0, 0)]
     while todo:
@@ -153,7 +149,6 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
             todo += [(node.get("right"), at, 1, depth + 1), (node.get("left"), at, 0, depth + 1)]
             continue
         questions.append(None)
-        leaves.append(at)
         leaf_value = node.get("value")
         values.append(leaf_value if isinstance(leaf_value, list) else [leaf_value])
         weights.append(node.get("weight"))
@@ -166,7 +161,7 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
     shape = _shape(questions, links[:, 0], links[:, 1], where)
     known = all(is_finite(weight) for weight in weights)
     return Grown(
-        shape, np.array(leaves), np.array(values, dtype=float) if whole else None,
+        shape, np.array(values, dtype=float) if whole else None,
         np.array(weights, dtype=float) if known else None,
     )  # fmt: skip
 

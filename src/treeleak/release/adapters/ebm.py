@@ -97,7 +97,7 @@ def _machine(stored: StoredObject) -> Release:
         raise NotCovered(EMPTY)
     if any((counts != np.round(counts)).any() for _, counts in terms):
         raise NotCovered(WEIGHTED)
-    if _may_be_weighted(stored, terms):
+    if weighted := _may_be_weighted(stored, terms):
         notes = (*notes, BY_WEIGHT)
     ends = {(j, k) for axes, n in terms for d, (j, _) in enumerate(axes) for k in (0, -1)
             if n.take(k, d).any()}  # fmt: skip
@@ -120,6 +120,7 @@ def _machine(stored: StoredObject) -> Release:
         ranges=dict(_ranges(stored, names)),
         thresholds_are="neighbours" if middles else "unknown",
         origin=f"interpret, {stored.name}",
+        adds_weights=weighted,
         notes=(AS_TREES, *notes),
     )
 

@@ -39,18 +39,17 @@ from treeleak.release.adapters.boosted import (
     numbers,
     whole_numbers,
 )
-from treeleak.release.adapters.lightgbm_dart import dropped_trees
 from treeleak.release.adapters.lightgbm_fitting import (
     AVERAGE,
     COUNTLESS,
     GOSS,
-    LINEAR,
     MISCOUNTED,
     OWN_RATES,
     OWN_START,
     UNTOLD,
     VALUES_ALONE,
     ZEROS,
+    dropped_trees,
     exact,
     fitting_of,
     one_rate,
@@ -66,7 +65,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.draws.boosters import LIGHTGBM_RULE
 from treeleak.release.ensemble import Ensemble, as_grown, kept_shares
 from treeleak.release.first_tree import with_weights
-from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.readers.lightgbm_text import LINEAR, booster_from_text
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling

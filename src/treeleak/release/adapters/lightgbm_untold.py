@@ -16,6 +16,7 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.release.adapters.lightgbm_fitting import one_start
 from treeleak.release.ensemble import MOST_L2, Fitting
+from treeleak.release.first_tree import sum_after
 from treeleak.release.statistics import HESSIAN, VALUE
 from treeleak.release.tree import LEAF, Tree
 
@@ -76,9 +77,7 @@ def _equations(tree: Tree, many: Sequence[int]) -> FloatArray:
     tested &= np.isin(tree.feature, many)
     below = tested[tree.parent] & (tree.parent != LEAF)
     # Sums of inner nodes have six digits; those of leaves have all.
-    sums, parent = np.where(tree.is_leaf, hessian.values, 0.0), tree.parent
-    for node in np.argsort(-tree.depth, kind="stable")[:-1].tolist():
-        sums[parent[node]] += sums[node]
+    sums = tree.summed(hessian.values)
     v, w = np.flatnonzero(~tree.is_leaf), value.values
     children = tree.left[v], tree.right[v]
     l2 = w[v] - sum(w[c] for c in children)
@@ -113,15 +112,13 @@ def saw_all_rows(
 
 def _same_sums(first: Tree, second: Tree) -> bool:
     """Whether second derivatives add up to what the rows of the first tree make of them."""
-    value, after = first.statistics.get(VALUE), second.statistics.get(HESSIAN)
-    if value is None or after is None or first.totals is None:
+    after = second.statistics.get(HESSIAN)
+    if after is None or first.totals is None:
         return False
-    p = 1 / (1 + np.exp(-np.clip(value.values[first.leaves], -80, 80)))
-    due = float(first.totals[first.leaves] @ (p * (1 - p)))
+    due, different = sum_after(first, first.totals, 0.0)
     there = float(after.values[second.leaves].sum())
     # Another sample may lie alike in two or three leaves.
-    telling = len(np.unique(np.round(p * (1 - p), 9))) >= _TELLING
-    return telling and abs(there - due) <= _SUMMED * due
+    return different >= _TELLING and abs(there - due) <= _SUMMED * due
 
 
 def _repeated(trees: Sequence[Tree], outputs: int) -> bool:

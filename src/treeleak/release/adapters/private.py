@@ -28,7 +28,7 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn import class_labels, feature_names, fitted, tree_and_values
 from treeleak.release.checked_json import located
-from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, LabelNoise, Laplace
+from treeleak.release.noise.laws import DiscreteLaplace, LabelNoise, Laplace
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -118,7 +118,9 @@ _LAWS = {law.__name__: law.law for law in (DiscreteLaplace, Laplace)}
 @adapter("treeleak", "DPForestClassifier")
 def _dp_forest(stored: StoredObject) -> Release:
     names, notes = feature_names(stored)
-    schema = stored.get("schema")
+    schema, noise = stored.get("schema"), stored.get("noise_")
+    if not isinstance(noise, StoredObject) or noise.name not in _LAWS:
+        raise BadModel("noise_ is not a law of noise that treeleak draws from")
     allowed = {a.get("name") for a in _attributes(schema) if a.get("missing")}
     if unknown := allowed - set(names):
         raise BadInput(f"the schema allows missing values in an unknown column: {unknown.pop()!r}")
@@ -131,14 +133,12 @@ def _dp_forest(stored: StoredObject) -> Release:
             raise BadInput(f"one-hot group {attribute.get('name')!r} names an unknown column")
         groups[str(attribute.get("name"))] = columns
     return Release(
-        trees=tuple(
-            _leaves_only(_tree(tree, t), t) for t, tree in enumerate(fitted(stored, "trees_"))
-        ),
+        trees=tuple(_tree(tree, t) for t, tree in enumerate(fitted(stored, "trees_"))),
         feature_names=names,
         classes=class_labels(stored),
         sampling=AllRows(),
         n_rows=None,
-        noise=_count_noise(stored.get("noise_")),
+        noise=noise_from_dict({"law": _LAWS[noise.name], **noise.state}),
         maybe_missing=frozenset(allowed),
         one_hot=groups,
         origin="treeleak, DPForestClassifier",
@@ -159,22 +159,11 @@ def _tree(stored: Any, t: int) -> Tree:
         arrays[name] = array.astype({"i": np.int64, "f": np.float64, "b": np.bool_}[kind])
     with located(f"tree {t}: "):
         counts = arrays.pop("counts")
-        return Tree(**arrays, statistics=Statistics.counting(ROWS, counts))
-
-
-def _leaves_only(tree: Tree, t: int) -> Tree:
-    assert tree.counts is not None  # noqa: S101
-    inner = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
+        tree = Tree(**arrays, statistics=Statistics.counting(ROWS, counts))
+    inner = ~tree.is_leaf & (counts != 0).any(axis=1)
     if inner.any():
         raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is not a leaf")
-    leaves = Statistics.counting(ROWS, tree.counts, present=tree.is_leaf)
-    return tree.with_statistics(leaves)
-
-
-def _count_noise(stored: Any) -> CountNoise | LabelNoise:
-    if not isinstance(stored, StoredObject) or stored.name not in _LAWS:
-        raise BadModel("noise_ is not a law of noise that treeleak draws from")
-    return noise_from_dict({"law": _LAWS[stored.name], **stored.state})
+    return tree.with_statistics(Statistics.counting(ROWS, counts, present=tree.is_leaf))
 
 
 def _attributes(schema: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
@@ -68,15 +69,12 @@ def _quantile(stored: StoredObject) -> Release:
         if (leaves[t, row] != node).any():
             raise BadModel(f"tree {t} lists a row in two leaves")
     note = LISTED(rows=n_rows, places=int((leaves != NOT_TOLD).sum()))
-    if stored.get("monotonic_cst") is None and not _some_weigh_nothing(stored):
+    # Of rows without weight, leaves may list some that their trees do not count.
+    weights = stored.get("_sample_weight")
+    weighed = weights is None or np.all(np.asarray(weights) > 0)
+    if stored.get("monotonic_cst") is None and weighed:
         _check_means(release, leaves, y)
     return numbered(replace(release, n_rows=n_rows), RowFacts.of(leaves, y), note)
-
-
-def _some_weigh_nothing(stored: StoredObject) -> bool:
-    """Say whether leaves may list rows that their trees do not count."""
-    weights = stored.get("_sample_weight")
-    return weights is not None and not np.all(np.asarray(weights) > 0)
 
 
 def _check_means(release: Release, leaves: NDArray[np.int32], y: FloatArray) -> None:
@@ -126,16 +124,14 @@ def _dense(matrix: Any, shape: Any) -> NDArray[Any]:
         raise BadModel("a sparse matrix without its shape")
     at_most(MOST_COUNTS, prod(map(int, sizes)), "places in leaves")
     trees, nodes, outputs, places = map(int, sizes)
-    data, row, start = (np.asarray(matrix.get(k)) for k in ("data", "indices", "indptr"))
-    n = trees * nodes * outputs
-    flat = all(a.ndim == 1 and a.dtype.kind in "iu" for a in (data, row, start))
-    if not flat or start.shape != (n + 1,) or len(data) != len(row) or start[0] != 0:
-        raise BadModel("a sparse matrix that does not fit its shape")
-    if (np.diff(start.astype(np.int64)) < 0).any() or start[-1] != len(data):
-        raise BadModel("a sparse matrix whose columns do not follow each other")
-    if len(row) and (row.min() < 0 or row.max() >= places):
-        raise BadModel("a sparse matrix with a row beyond its end")
-    out = np.zeros((places, n), dtype=np.int64)
-    out[row, np.repeat(np.arange(n), np.diff(start))] = data
+    parts = [np.asarray(matrix.get(k)) for k in ("data", "indices", "indptr")]
+    if not all(a.ndim == 1 and a.dtype.kind in "iu" for a in parts):
+        raise BadModel("a sparse matrix of other than whole numbers")
+    try:
+        held: Any = tuple(parts)
+        found: Any = csc_array(held, shape=(places, trees * nodes * outputs))
+        found.check_format(full_check=True)
+    except ValueError as error:
+        raise BadModel(f"a sparse matrix that does not fit its shape ({error})") from error
     # It was laid out anew before, not turned: so it is laid out back.
-    return out.reshape(sizes)
+    return np.asarray(found.toarray()).astype(np.int64).reshape(sizes)

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
@@ -458,7 +459,7 @@ def _fitting(
     gradient, value = (first.statistics.get(q) for q in (GRADIENT, VALUE))
     if gradient is None or value is None:
         return None
-    p = 1.0 / len(starts) if loss == "softmax" else 1.0 / (1.0 + np.exp(-starts[0]))
+    p = 1.0 / len(starts) if loss == "softmax" else expit(starts[0])
     if loss == "softmax" and any(starts):
         return None
     h = 1.0 if loss == "squared" else p * (1.0 - p)

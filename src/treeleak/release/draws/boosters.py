@@ -64,7 +64,9 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
         drawn = release.trees[0].totals
         if drawn is None:
             raise NotCovered(NOT_FOUND)
-        guess = likeliest(_root_hessians(release), int(drawn[0]), release.n_rows)
+        sums = [tree.statistics.get(HESSIAN) for tree in release.trees]
+        roots = np.array([np.nan if entry is None else float(entry.values[0]) for entry in sums])
+        guess = likeliest(roots, int(drawn[0]), release.n_rows)
         counts = rows_drawn(*guess, len(release.trees))
         origin = (
             f"the seed {guess.seed} and a share of {guess.share:g} of {guess.n_rows:,} rows, which "
@@ -92,11 +94,6 @@ def _xgboost() -> Any:
                 "python -m pip install 'treeleak[xgboost]'"
             )
         ) from why
-
-
-def _root_hessians(release: Release) -> FloatArray:
-    sums = [tree.statistics.get(HESSIAN) for tree in release.trees]
-    return np.array([np.nan if entry is None else float(entry.values[0]) for entry in sums])
 
 
 @dataclass(frozen=True)

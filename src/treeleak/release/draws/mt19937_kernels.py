@@ -156,28 +156,6 @@ def _count_distinct(
 
 
 @njit()
-def raw(seed: int, n: int) -> Any:
-    """Give the first n numbers of 32 bits."""
-    state = _new_state()
-    _start(state, seed)
-    out = np.zeros(n, dtype=np.uint32)
-    for i in range(n):
-        out[i] = _next(state)
-    return out
-
-
-@njit()
-def tree_seeds(forest_seed: int, n_trees: int) -> Any:
-    """Give the seeds that a forest, or a bagging, draws for its trees."""
-    state = _new_state()
-    _start(state, forest_seed)
-    out = np.zeros(n_trees, dtype=np.int64)
-    for t in range(n_trees):
-        out[t] = _up_to(state, SEED_END - 1)
-    return out
-
-
-@njit()
 def distinct_rows(seeds: Any, n_rows: int, n_draws: int, before: Any, apart: bool, cdf: Any) -> Any:
     """Count the distinct rows that each tree draws."""
     state, marks, rows = _new_state(), _new_marks(before, apart), np.zeros(SIZE, dtype=np.uint32)
@@ -209,72 +187,37 @@ def tally(
 
 
 @njit()
-def matching_seeds(
-    start: int,
-    stop: int,
-    distinct: Any,
-    n_rows: int,
-    n_draws: int,
-    before: Any,
-    apart: bool,
-    cdf: Any,
-) -> Any:
-    """Find the forest seeds in a range that give each tree its number of distinct rows.
+def matching(
+    start: int, stop: int, seeds: Any, distinct: Any, n_rows: int, n_draws: int, before: Any,
+    apart: bool, cdf: Any,
+) -> Any:  # fmt: skip
+    """Find what in a range gives each tree its number of distinct rows, the first two at most.
 
-    A tree with -1 fits any number. Gives the first two of them at most.
+    Seeds of a forest; or, of trees with known ``seeds``, numbers of rows that are drawn evenly. A
+    tree with -1 fits any number.
     """
+    known = len(seeds) > 0
     forest, state, marks = _new_state(), _new_state(), _new_marks(before, apart)
     rows = np.zeros(SIZE, dtype=np.uint32)
-    seen = np.full(n_rows, -1, dtype=np.int64)
+    seen = np.full(stop if known else n_rows, -1, dtype=np.int64)
     out = np.zeros(2, dtype=np.int64)
     found = stamp = 0
     for candidate in range(start, stop):
-        _start(forest, candidate)
+        size = candidate if known else n_rows
+        if not known:
+            _start(forest, candidate)
         fits = True
         for t in range(len(distinct)):
-            seed = _up_to(forest, SEED_END - 1)
+            seed = seeds[t] if known else _up_to(forest, SEED_END - 1)
             if distinct[t] < 0:
                 continue
             stamp += 1
             _start_tree(state, seed, before, apart, marks)
-            n = _count_distinct(state, n_rows, n_draws, cdf, rows, seen, stamp)
-            if n != distinct[t]:
+            if _count_distinct(state, size, n_draws, cdf, rows, seen, stamp) != distinct[t]:
                 fits = False
                 break
         if fits:
             out[found] = candidate
-            found += 1
-            if found == len(out):
-                break
-    return out[:found]
-
-
-@njit()
-def matching_rows(
-    start: int, stop: int, seeds: Any, distinct: Any, n_draws: int, before: Any, apart: bool
-) -> Any:
-    """Find the numbers of rows in a range of which each tree draws its number of distinct ones.
-
-    As :func:`matching_seeds`, for known seeds and an unknown number of rows drawn evenly.
-    """
-    state, marks, cdf = _new_state(), _new_marks(before, apart), np.zeros(0)
-    rows = np.zeros(SIZE, dtype=np.uint32)
-    seen = np.full(stop, -1, dtype=np.int64)
-    out = np.zeros(2, dtype=np.int64)
-    found = stamp = 0
-    for n_rows in range(start, stop):
-        fits = True
-        for t in range(len(seeds)):
-            if distinct[t] < 0:
-                continue
-            stamp += 1
-            _start_tree(state, seeds[t], before, apart, marks)
-            n = _count_distinct(state, n_rows, n_draws, cdf, rows, seen, stamp)
-            if n != distinct[t]:
-                fits = False
-                break
-        if fits:
-            out[found] = n_rows
             found += 1
             if found == len(out):
                 break

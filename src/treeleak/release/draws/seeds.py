@@ -44,6 +44,7 @@ SEEDS_END = 2**32
 NANOSECONDS_PER_CHUNK = 1e8
 # Wrong seeds that are expected to fit; with more, one that fits says little.
 TOLERATED = 1e-3
+_NO_SEEDS = np.zeros(0, dtype=np.int64)
 
 
 def known_draws(
@@ -145,6 +146,11 @@ def _seen(part: Part) -> int:
     return len(part.rows) if part.rows is not None else int(part.release.n_rows or 0)
 
 
+def tree_seeds(forest_seed: int, n_trees: int) -> IntArray:
+    """Give the seeds that a forest, or a bagging, draws for its trees."""
+    return np.random.RandomState(forest_seed).randint(0, mt.SEED_END, n_trees, dtype=np.int64)
+
+
 def _stored(sampling: Bootstrap, n_trees: int, tried: list[str]) -> Iterator[Seeds]:
     """Every set of seeds in the file, the surest first."""
     seeds = [s for s in sampling.tree_seeds if s is not None and s < SEEDS_END]
@@ -154,7 +160,7 @@ def _stored(sampling: Bootstrap, n_trees: int, tried: list[str]) -> Iterator[See
         tried.append(f"the file holds the seeds of {len(seeds)} of {n_trees} trees")
     forest = sampling.forest_seed
     if forest is not None and forest < SEEDS_END:
-        yield Seeds(mt.tree_seeds(forest, n_trees), "the forest's seed in the file", forest)
+        yield Seeds(tree_seeds(forest, n_trees), "the forest's seed in the file", forest)
     else:
         tried.append("the file does not hold the forest's seed")
 
@@ -209,9 +215,7 @@ def _fitting_rows(
         low, high = max(low, between[0]), min(high, between[1])
 
     def look(start: int, stop: int) -> IntArray:
-        found: IntArray = mt.matching_rows(
-            start, stop, seeds.trees, target, rule.n_draws, rule.before, rule.apart
-        )
+        found: IntArray = mt.matching(start, stop, seeds.trees, target, *rule.arguments)
         return found
 
     return _scanned(low, high + 1, look, rule.nanoseconds, 2, tick)[:2]
@@ -249,7 +253,7 @@ def _searched(
     for i, rule in enumerate(rules):
 
         def look(start: int, stop: int, rule: Rule = rule) -> IntArray:
-            seeds: IntArray = mt.matching_seeds(start, stop, target, *rule.arguments)
+            seeds: IntArray = mt.matching(start, stop, _NO_SEEDS, target, *rule.arguments)
             return seeds
 
         def share(done: float, i: int = i) -> None:
@@ -257,7 +261,7 @@ def _searched(
 
         for seed in _scanned(0, n_seeds, look, rule.nanoseconds, 1, share):
             origin = f"forest seed {seed}, found by search among the first {n_seeds:,}"
-            trees = mt.tree_seeds(seed, len(target))
+            trees = tree_seeds(seed, len(target))
             return Draws(drawn_table(trees, rule), origin, seed, True)
     raise _failed([*tried, f"none of {among} fits the model's numbers of distinct rows"])
 
@@ -296,10 +300,6 @@ def _failed(tried: list[str]) -> NotCovered:
     return NotCovered("the trees' draws are not known: " + "; ".join(tried))
 
 
-_TREE_SEEDS_END = 2**31 - 1
-"""Below which a tree of a boosted model draws its seed."""
-
-
 def subsampled(release: Release, sampling: Subsample) -> Draws:
     """Recompute which rows each tree saw: 1 for each of them, else 0.
 
@@ -330,7 +330,7 @@ def subsampled(release: Release, sampling: Subsample) -> Draws:
     if len(seeds) != len(release.trees) or None in seeds:
         if sampling.forest_seed is None:
             raise NotCovered(static_message("the seeds of the trees are not in the file"))
-        seeds = tuple(mt.tree_seeds(sampling.forest_seed, len(release.trees)).tolist())
+        seeds = tuple(tree_seeds(sampling.forest_seed, len(release.trees)).tolist())
         origin = "the model's seed in the file"
     counts = np.zeros((len(seeds), n_rows), dtype=np.uint8)
     for t, seed in enumerate(seeds):
@@ -375,7 +375,7 @@ def _masks(release: Release, seed: int, n_rows: int, n_draws: int) -> NDArray[np
                 counts[first : first + outputs, i] = 1
                 taken += 1
         for _ in range(outputs):
-            rng.randint(0, _TREE_SEEDS_END)
+            rng.randint(0, mt.SEED_END)
     return counts
 
 

@@ -135,10 +135,6 @@ def _joined(step: StoredObject, parts: Iterable[tuple[str, Columns]]) -> Columns
     return Columns(names, groups, readings)
 
 
-def _pipeline(step: StoredObject, columns: Columns) -> Columns:
-    return output_columns([inner for _, inner in step.get("steps")], columns)
-
-
 _RULES: dict[str, Rule] = {
     "Binarizer": changed,
     "Normalizer": changed,
@@ -157,7 +153,7 @@ _RULES: dict[str, Rule] = {
     "KBinsDiscretizer": bins,
     "ColumnTransformer": _column_transformer,
     "FeatureUnion": _union,
-    "Pipeline": _pipeline,
+    "Pipeline": lambda step, columns: output_columns([s for _, s in step.get("steps")], columns),
     "RFE": support,
     "RFECV": support,
     "SelectKBest": best,

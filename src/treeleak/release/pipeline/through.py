@@ -90,7 +90,10 @@ def put_through(
         If they are in the columns of the input and cannot be put through, with the code that does.
     """
     inputs = release.inputs
-    if inputs is None or not (names := _comes_in(inputs)):
+    # The pipeline itself may know more than was stored.
+    live_names = getattr(inputs and inputs.live, "feature_names_in_", None)
+    known = () if live_names is None else tuple(map(str, live_names))
+    if inputs is None or not (names := inputs.names or known):
         return X, ()
     by_input, at = _by_position(X, names), _by_position(X, release.feature_names)
     fits_model, raw = _fits(at, release.feature_names), _fits(by_input, names)
@@ -116,12 +119,6 @@ def _by_position(X: Any, names: tuple[str, ...]) -> Any:
     if not isinstance(X, pd.DataFrame) or not numbered or X.shape[1] != len(names):
         return X
     return X if set(names) & {str(c) for c in X.columns} else X.set_axis(list(names), axis=1)
-
-
-def _comes_in(inputs: Inputs) -> tuple[str, ...]:
-    """Name the columns of the input; the pipeline itself may know more than was stored."""
-    live_names = getattr(inputs.live, "feature_names_in_", None)
-    return inputs.names or (() if live_names is None else tuple(map(str, live_names)))
 
 
 def _fits(X: Any, names: tuple[str, ...]) -> bool:

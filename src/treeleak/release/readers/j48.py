@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,10 +49,8 @@ TESTED_ONLY = static_message(
 UNCHECKED = static_message(
     "The text ends with the tree: nothing shows whether lines are missing.", "weka_report_unchecked"
 )
-_HEADING = re.compile(r"^J48 (?:un)?pruned tree[ \t]*$", re.MULTILINE)
-_HEAD = re.compile(
-    rb"^(?:J48 (?:un)?pruned tree[ \t\r]*$|Scheme:[ \t]*weka\.classifiers\.trees\.J48\b)", re.M
-)
+_HEADING = r"^J48 (?:un)?pruned tree[ \t\r]*$"
+_HEAD = re.compile(_HEADING.encode() + rb"|^Scheme:[ \t]*weka\.classifiers\.trees\.J48\b", re.M)
 _WITH_ROWS_HELD_BACK = re.compile(r"^(?:Options|Scheme):.*\s-R(?:\s|$)", re.MULTILINE)
 _NUMBER = r"\d+(?:\.\d+)?(?:E\d+)?"
 _COUNTED = re.compile(rf" \(({_NUMBER})(?:/({_NUMBER}))?\)$")
@@ -94,43 +91,33 @@ describe_format("J48 tree", ".txt", "rows of each leaf, and those that are not o
 
 @reader("J48 tree", lambda head: b"\0" not in head and _HEAD.search(head) is not None)
 def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
-    text = read_text(path, bounds.MOST_TEXT_BYTES)
-    try:
-        return read_j48(text)
-    except (BadInput, NotCovered) as error:
-        raise type(error)(f"{path}: {error}") from error
+    return read_j48(read_text(path, bounds.MOST_TEXT_BYTES))
 
 
 def read_j48(text: str) -> Release:
     """Read a J48 tree from the text that WEKA prints, alone or within its whole output.
 
-    A nominal column has the codes 0, 1, 2 and so on in the order of its values
-    (:attr:`Release.levels`); a split on it is a chain of tests that take one code after the other
-    away.
+    A nominal column has the codes 0, 1, 2 and so on in the order of its values; a split on it is
+    a chain of tests that take one code after the other away.
 
     Raises
     ------
     BadModel, BadInput, NotCovered
         If the text is damaged, if a line has several meanings, if it says too little of the rows.
     """
-    headings = list(_HEADING.finditer(text))
+    headings = list(re.finditer(_HEADING, text, re.M))
     if len(headings) != 1:
-        raise BadModel(
-            f'{len(headings)} lines say "J48 pruned tree" or "J48 unpruned tree", not one'
-        )
+        raise BadModel(f'{len(headings)} lines say "J48 (un)pruned tree", not one')
     before, after = text[: headings[0].start()], text[headings[0].end() :].split("\n")
     root, rest = _nested(after, text.count("\n", 0, headings[0].end()) + 1)
+    around = [*before.split("\n"), *rest]
     declared = tuple(dict.fromkeys(found[1] for line in rest if (found := _CLASS.match(line))))
-    tree = _Tree(root)
-
-    sizes = dict(_SIZES.findall("\n".join(rest)))
-    n_leaves = len(tree.leaves)
+    tree, sizes = _Tree(root), dict(_SIZES.findall("\n".join(rest)))
+    leaves, n_leaves = tree.leaves.values(), len(tree.leaves)
     for what, n in (("Number of Leaves", n_leaves), ("Size of the tree", n_leaves + tree.splits)):
         if int(sizes.get(what, n)) != n:
             raise BadModel(f"{what}: {sizes[what]}, but its lines make {n}: some are missing")
-    labels, rows, wrong = zip(
-        *((b.label, b.rows, b.wrong) for b in tree.leaves.values()), strict=True
-    )
+    labels, rows, wrong = zip(*((b.label, b.rows, b.wrong) for b in leaves), strict=True)
     classes = declared or tuple(dict.fromkeys(labels))
     if strange := set(labels) - set(classes):
         raise BadModel(f"{min(strange)!r:.80} is not one of the classes {listed(classes[:10])}")
@@ -140,7 +127,12 @@ def read_j48(text: str) -> Release:
     notes = {TESTED_ONLY: True, UNCHECKED: not sizes, rounded: bool(long), TOTALS: not by_class,
              TWO: by_class and any(wrong) and not declared}  # fmt: skip
     held_back = _WITH_ROWS_HELD_BACK.search(before) is not None
-    around = [*before.split("\n"), *rest]
+    # Lines around the tree that are no report of WEKA, or too many for one.
+    odd = [line for line in around if not any(known.fullmatch(line) for known in _REPORT)]
+    numbers, names = ([x for x in around if form.fullmatch(x)] for form in (_FIGURES, _LISTED))
+    many = len(numbers) > 4 * (len(classes) + 2) or len(names) > 200 + len(tree.levels)
+    left = (("lines that WEKA does not print", odd),
+            ("more figures or names than of a tree", [*numbers, *names] * many))  # fmt: skip
     return Release(
         trees=(tree.counting(classes, by_class),),
         feature_names=tuple(tree.levels),
@@ -150,19 +142,8 @@ def read_j48(text: str) -> Release:
         levels={column: values for column, values in tree.levels.items() if values is not None},
         origin="WEKA, J48",
         notes=tuple(note for note, holds in notes.items() if holds),
-        leftovers=tuple(_left_over(around, len(tree.levels), len(classes))),
+        leftovers=tuple(Leftover("the text", what, lines) for what, lines in left if lines),
     )
-
-
-def _left_over(lines: list[str], n_columns: int, n_classes: int) -> Iterator[Leftover]:
-    """List the lines around the tree that are no report of WEKA, or too many for one."""
-    odd = [line for line in lines if not any(known.fullmatch(line) for known in _REPORT)]
-    if odd:
-        yield Leftover("the text", "lines that WEKA does not print", odd)
-    numbers = [line for line in lines if _FIGURES.fullmatch(line)]
-    names = [line for line in lines if _LISTED.fullmatch(line)]
-    if len(numbers) > 4 * (n_classes + 2) or len(names) > 200 + n_columns:
-        yield Leftover("the text", "more figures or names than of a tree", [*numbers, *names])
 
 
 def _indented(line: str) -> int:
@@ -172,16 +153,13 @@ def _indented(line: str) -> int:
 def _nested(lines: list[str], start: int) -> tuple[list[_Branch], list[str]]:
     """Nest the branches of the tree by their indentation; also give what follows it."""
     at = 1 + (len(lines) > 1 and set(lines[1].strip()) == {"-"})
-    while at < len(lines) and not lines[at].strip():
-        at += 1
+    at = next((i for i in range(at, len(lines)) if lines[i].strip()), len(lines))
     levels: list[list[_Branch]] = [[]]
     while at < len(lines) and lines[at].strip():
         where = f"line {start + at}"
         depth = _indented(lines[at])
         if depth > min(MAX_DEPTH, len(levels) - (not levels[0])):
-            raise BadModel(
-                f"{where}: indented deeper than {MAX_DEPTH} levels or the line before it"
-            )
+            raise BadModel(f"{where}: indented deeper than {MAX_DEPTH} levels or the line above")
         levels = [*levels, levels[-1][-1].below] if depth == len(levels) else levels[: depth + 1]
         text, label, rows, wrong = lines[at][4 * depth :], "", 0.0, 0.0
         at += 1
@@ -262,14 +240,11 @@ class _Tree:
         bounds.at_most(bounds.MOST_COLUMNS, len(self.levels), "columns")
         bounds.at_most(bounds.MOST_COUNTS, len(self.grown) * len(classes), "counts")
         number = {label: i for i, label in enumerate(classes)}
-        counts = np.zeros((len(self.grown), len(classes)))
+        tree, counts = self.grown.tree(Statistics()), np.zeros((len(self.grown), len(classes)))
         for node, leaf in self.leaves.items():
             counts[node, number[leaf.label]] = leaf.rows - leaf.wrong
             # With two classes, the other one is the last but this; with none wrong, adding is idle.
             counts[node, len(classes) - 1 - number[leaf.label]] += leaf.wrong
-        for node, children in reversed(list(enumerate(self.grown.children))):
-            if node not in self.leaves:
-                counts[node] = counts[children].sum(axis=0)
-        totals = counts.sum(axis=1)
-        units = {"counts": counts} if by_class else {"totals": totals}
-        return self.grown.tree(Statistics.counting(ROWS, **units, distinct=totals.astype(np.int64)))
+        counts = tree.summed(counts)
+        units = {"counts": counts} if by_class else {"totals": counts.sum(axis=1)}
+        return tree.with_counts(ROWS, **units, distinct=counts.sum(axis=1).astype(np.int64))

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from treeleak.core.errors import BadModel
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.release.bounds import MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole
 from treeleak.release.readers.lightgbm_text import (
     END,
     IMPORTANCES,
+    LINEAR,
     MOST_ENTRIES,
     MOST_WORDS,
     booster_from_text,
@@ -32,10 +33,10 @@ _HEAD = {"name", *_BEGIN, "average_output", "feature_names", "monotone_constrain
          "feature_infos", "tree_info", *_BEHIND}  # fmt: skip
 _TREE = {"tree_index", "num_leaves", "num_cat", "shrinkage", "tree_structure"}
 _INNER = ("split_feature", "split_gain", "internal_value", "internal_weight", "internal_count")
-_LEAF = ("leaf_value", "leaf_weight", "leaf_count", "leaf_const")
+_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
 _OF_INNER = {"split_index", *_INNER, "threshold", "decision_type", "default_left", "missing_type",
              "left_child", "right_child"}  # fmt: skip
-_OF_LEAF = {"leaf_index", *_LEAF, "leaf_features", "leaf_coeff"}
+_OF_LEAF = {"leaf_index", *_LEAF}
 _MISSING = {"None": 0, "Zero": 4, "NaN": 8}
 _INFINITE = 1e300
 """Thresholds that part missing values from all others are printed as this."""
@@ -138,6 +139,8 @@ def _tree(tree: Any, t: int, left: list[Leftover]) -> Iterator[str]:
         node = todo.pop()
         is_inner = isinstance(node, Mapping) and "split_index" in node
         found, most = (inner, n - 1) if is_inner else (leaves, n)
+        if isinstance(node, Mapping) and "leaf_const" in node:
+            raise NotCovered(LINEAR)
         if not isinstance(node, Mapping) or not is_whole(_number(node), 0, most):
             raise BadModel(f"{where}: a node without a number below num_leaves ({n})")
         if found.setdefault(_number(node), node) is not node:
@@ -167,12 +170,7 @@ def _tree(tree: Any, t: int, left: list[Leftover]) -> Iterator[str]:
                 lines[key] = _numbers(held, f"{where}, {key}")
     if words:
         lines |= {"cat_boundaries": sets, "cat_threshold": words}
-    for key in ("leaf_features", "leaf_coeff") if "leaf_const" in lines else ():
-        each = [_numbers(node.get(key, []), where) for node in ends]
-        lines.setdefault("num_features", [len(held) for held in each])
-        # A blank behind each number, and one more behind those of a leaf.
-        lines[key] = [*("".join(f"{x} " for x in held) for held in each), ""]
-    lines["is_linear"] = [int("leaf_const" in lines)]
+    lines["is_linear"] = [0]
     if "shrinkage" in tree:
         lines["shrinkage"] = _numbers([tree["shrinkage"]], where)
     for key, values in lines.items():

@@ -131,12 +131,6 @@ def _names(text: str, sizes: Sizes) -> str | None:
     return text if fits and max(map(len, words)) <= MOST_LETTERS else None
 
 
-def _infos(text: str, sizes: Sizes) -> str | None:
-    words = text.split(" ")
-    parts = [_info(word) for word in words]
-    return text if len(words) == sizes.columns and all(parts) else None
-
-
 def _info(word: str) -> bool:
     """None, two ends, or all categories, each once."""
     if word == "none":
@@ -160,9 +154,10 @@ HEAD: Mapping[str, Written] = {
     "average_output": lambda text, _: text or None,
     "feature_names": _names,
     "monotone_constraints": _wholes(lambda sizes: sizes.columns, -1, 2),
-    "feature_infos": _infos,
+    "feature_infos": lambda text, sizes: text if len(words := text.split(" ")) == sizes.columns
+    and all(map(_info, words)) else None,
     "tree_sizes": lambda text, _: numbers(text, None, whole=True),
-}
+}  # fmt: skip
 TREE: Mapping[str, Written] = {
     "Tree": _one(),
     **dict.fromkeys(("num_leaves", "num_cat", "is_linear"), _one()),

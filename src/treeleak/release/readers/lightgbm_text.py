@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
+from treeleak.core.message import static_message
 from treeleak.core.output import read_text
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
@@ -33,6 +34,10 @@ from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 
 BOOSTER = "lightgbm.basic.Booster"
+LINEAR = static_message(
+    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
+    "lightgbm_linear",
+)
 MOST_LINES = 2**22
 """A tree takes some 25."""
 MOST_ENTRIES = 2**20
@@ -67,6 +72,8 @@ ITEM = re.compile(r"(.*)=([-+.\deE]{1,24})")
 PARAMETER = re.compile(r"\[([A-Za-z_0-9]+): ?(.*)\]")
 END = "end of trees"
 IMPORTANCES = ("feature_importances:", "feature importances:")
+_BEGIN = ("Tree=", END, *IMPORTANCES)
+"""How lines begin that end the head or a tree."""
 PARAMETERS, END_OF_PARAMETERS = "parameters:", "end of parameters"
 _BEHIND_TREES = "behind the trees"
 _BARE = ("tree", "average_output")
@@ -89,37 +96,11 @@ def booster_from_text(text: str) -> StoredObject:
         Naming the line.
     """
     at_most(MOST_JSON_BYTES, len(text), "letters")
-    lines = _Lines(text)
-    number, first = lines.next()
-    state: dict[str, Any] = dict(lines.keys("the head"))
-    if first != "tree" or "version" not in state:
-        if "num_class" in state:
-            raise BadModel(_UNVERSIONED)
-        raise BadModel(f"line {number}: a model of LightGBM begins with the word tree")
-    for key in _OURS:
-        if key in state:
-            raise BadModel(f"the head holds a key {key!r}, which is none of LightGBM's")
-    trees: list[dict[str, Any]] = []
-    while lines.starts("Tree="):
-        number, first_line = lines.next()
-        if first_line != f"Tree={len(trees)}":
-            raise BadModel(f"line {number}: {first_line!r:.40}, Tree={len(trees)} was due")
-        at_most(MOST_TREES, len(trees) + 1, "trees")
-        trees.append(dict(_numbers(lines, f"tree {len(trees)}")))
-    # Versions 2.0 and 2.1 go on with the importance of columns.
-    if not lines.starts(END) and not lines.starts(IMPORTANCES):
-        raise BadModel(f"line {lines.number}: neither a tree nor the end of trees: cut short")
-    number, ended = lines.next()
-    if ended not in (END, *IMPORTANCES):
-        raise BadModel(f"line {number}: {ended!r:.40}, {END!r} was due")
-    columns = frozenset(str(state.get("feature_names", "")).split())
+    walk = _Walk(text.split("\n"))
     left = tuple(
-        Leftover(odd.where, "lines that LightGBM does not write", odd.line)
-        for odd in odd_lines(text.split("\n"))
+        Leftover(odd.where, "lines that LightGBM does not write", odd.line) for odd in walk.odd
     )
-    return StoredObject(
-        BOOSTER, state | {"trees": trees} | dict(_behind(lines, columns)), leftovers=left
-    )
+    return StoredObject(BOOSTER, walk.state, leftovers=left)
 
 
 describe_format(
@@ -132,95 +113,6 @@ describe_format(
 @reader("LightGBM text", lambda head: _HEAD.match(head) is not None)
 def _read_file(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     return booster_from_text(read_text(path, MOST_JSON_BYTES))
-
-
-class _Lines:
-    """The lines that are not empty, one after the other."""
-
-    def __init__(self, text: str) -> None:
-        at_most(MOST_LINES, text.count("\n"), "lines")
-        self._lines = text.split("\n")
-        self._at = -1
-        self._forward()
-
-    def _forward(self) -> None:
-        self._at += 1
-        while self._at < len(self._lines) and not self._lines[self._at].strip():
-            self._at += 1
-
-    @property
-    def number(self) -> int:
-        """Number of the next line, from 1."""
-        return self._at + 1
-
-    @property
-    def left(self) -> bool:
-        """Whether there is another line."""
-        return self._at < len(self._lines)
-
-    def starts(self, word: str | tuple[str, ...]) -> bool:
-        """Say whether the next line begins like this."""
-        return self.left and self._lines[self._at].startswith(word)
-
-    def next(self) -> tuple[int, str]:
-        """Take a line, with its number."""
-        if not self.left:
-            raise BadModel("the text is cut short")
-        number, line = self.number, self._lines[self._at].rstrip("\r")
-        self._forward()
-        return number, line
-
-    def keys(self, where: str) -> Iterator[tuple[str, str]]:
-        """Take the lines that give keys their values, up to a tree or the end of trees."""
-        seen: set[str] = set()
-        while self.left and not self.starts(("Tree=", END, *IMPORTANCES)):
-            number, line = self.next()
-            key, _, value = line.partition("=")
-            if key in seen:
-                raise BadModel(f"line {number}: {key!r:.40} appears twice in {where}")
-            seen.add(key)
-            at_most(MOST_KEYS, len(seen), f"keys in {where}")
-            yield key, value
-
-
-def _numbers(lines: _Lines, where: str) -> Iterator[tuple[str, Any]]:
-    for key, value in lines.keys(where):
-        if key not in NUMBERS:
-            yield key, value
-            continue
-        most = MOST_WORDS if key == "cat_threshold" else MOST_ENTRIES
-        at_most(most, value.count(" "), f"spaces between the numbers of {key} in {where}")
-        try:
-            yield key, np.array(value.strip(" ").split(" ") if value else (), dtype=float)
-        except ValueError as error:
-            raise BadModel(f"{where}: {key} is not a list of numbers") from error
-
-
-def _behind(lines: _Lines, columns: Container[str]) -> Iterator[tuple[str, Any]]:
-    """Read what stands behind the trees."""
-    parameters: dict[str, str] = {}
-    importances: list[str] = []
-    categories: str | None = None
-    while lines.left:
-        number, line = lines.next()
-        if line.startswith(f"{_BEHIND}:"):
-            if categories is not None:
-                raise BadModel(f"line {number}: {_BEHIND!r} appears twice")
-            categories = line.partition(":")[2]
-        elif found := PARAMETER.fullmatch(line):
-            if found[1] in parameters:
-                raise BadModel(f"line {number}: the parameter {found[1]!r:.40} appears twice")
-            parameters[found[1]] = found[2]
-        elif (found := ITEM.fullmatch(line)) and found[1] in columns:
-            importances.append(found[2])
-    if categories is not None:
-        yield _BEHIND, categories
-    yield "parameters", parameters
-    try:
-        if importances:
-            yield "importances", np.array(importances, dtype=float)
-    except ValueError as error:
-        raise BadModel("the importance of a column is not a number") from error
 
 
 @dataclass(frozen=True)
@@ -237,146 +129,200 @@ class Odd:
 
 def odd_lines(lines: Sequence[str]) -> list[Odd]:
     """List the lines of a model's text that LightGBM does not write."""
-    return list(_Account(lines).odd())
+    return _Walk(lines).odd
 
 
-class _Account:
-    """A walk over the lines, each of which belongs to one part of the file."""
+class _Walk:
+    """What the lines of a text say, each of which belongs to one part of the file.
+
+    Raises BadModel, naming the line.
+    """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._at = 0
-        head = dict(line.partition("=")[::2] for _, line in self._keyed())
-        self._at = 0
+        at_most(MOST_LINES, len(lines) - 1, "lines")
+        self._lines, self._at = lines, 0
+        self.odd: list[Odd] = []
+        places, end = self._keys("the head", MOST_BLANK)
+        head = {key: self._value(at) for key, at in places.items()}
+        if next(iter(head), "") != "tree" or "version" not in head:
+            if "num_class" in head:
+                raise BadModel(_UNVERSIONED)
+            raise BadModel("line 1: a model of LightGBM begins with the word tree")
+        del head["tree"]
+        for key in _OURS:
+            if key in head:
+                raise BadModel(f"the head holds a key {key!r}, which is none of LightGBM's")
         last = whole_of(head.get("max_feature_idx", ""))
         self._sizes = Sizes(
             columns=0 if last is None else last + 1,
             classes=whole_of(head.get("num_class", "")) or 1,
         )
-        self._columns = set(head.get("feature_names", "").split())
-
-    def odd(self) -> Iterator[Odd]:
-        """List the odd lines."""
-        sizes: list[int] = []
-        head_line: int | None = None
-        for at, line in self._keyed():
-            if line.startswith("tree_sizes="):
-                head_line = at
-            yield from self._line(at, line, HEAD, self._sizes, "the head")
-        yield from self._blank(MOST_BLANK)
-        while (self._next or "").startswith("Tree="):
-            start = self._at
-            yield from self._tree()
+        self._hold(places, HEAD, self._sizes, "the head")
+        stated = places.get("tree_sizes")
+        trees, sizes = list[dict[str, Any]](), list[int]()
+        while (line := self._next or "").startswith("Tree="):
+            if line.rstrip("\r") != f"Tree={len(trees)}":
+                raise BadModel(f"line {self._at + 1}: {line!r:.40}, Tree={len(trees)} was due")
+            at_most(MOST_TREES, len(trees) + 1, "trees")
+            self._skip(f"Tree={len(trees)}")
+            begin = self._at - 1
+            # Files without an end of trees have one more empty line before what follows.
+            places, end = self._keys(f"tree {len(trees)}", BLANK)
+            trees.append(self._tree(places, f"tree {len(trees)}"))
             # The size of a tree counts the empty lines behind it.
-            sizes.append(
-                BLANK + sum(len(line.encode()) + 1 for line in self._lines[start : self._at])
-            )
-            blank = list(self._blank(BLANK))
-            # Files without an end of trees have one more before what follows.
-            yield from blank if (self._next or "").startswith("Tree=") else blank[1:]
+            sizes.append(BLANK + sum(len(line.encode()) + 1 for line in lines[begin:end]))
         anew = f"tree_sizes={' '.join(map(str, sizes))}"
-        if head_line is not None and self._lines[head_line] != anew:
-            yield Odd(head_line, "the head", self._lines[head_line], anew)
-        yield from self._behind()
-
-    def _tree(self) -> Iterator[Odd]:
-        values: dict[str, str] = {}
-        leaves = 1
-        where = self._lines[self._at].replace("=", " ")[:20]
-        for at, line in self._keyed():
-            key, _, value = line.partition("=")
-            values.setdefault(key, value)
-            if key == "num_leaves":
-                leaves = whole_of(value) or 1
-            tree_sizes = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
-            yield from self._line(at, line, TREE, tree_sizes, where)
-
-    def _line(
-        self, at: int, line: str, known: Mapping[str, Written], sizes: Sizes, where: str
-    ) -> Iterator[Odd]:
-        key, sign, value = line.partition("=")
-        if key not in known:
-            yield Odd(at, where, line, None)
-        elif known is HEAD and key in _BARE:
-            if sign:
-                yield Odd(at, where, line, key)
-        elif (anew := known[key](value, sizes)) != value or not sign:
-            yield Odd(at, where, line, None if anew is None else f"{key}={anew}")
-
-    def _behind(self) -> Iterator[Odd]:
-        """Account for what stands behind the trees: sections in their order, each once."""
-        if self._next == END:
-            self._at += 1
-        yield from self._blank(MOST_BLANK)
-        if self._next in IMPORTANCES:
-            self._at += 1
-            yield from self._importances()
-            yield from self._blank(MOST_BLANK)
-        if self._next == PARAMETERS:
-            self._at += 1
-            yield from self._parameters()
-            yield from self._blank(MOST_BLANK)
-        line = self._next
-        if line is not None and line.startswith(f"{_BEHIND}:"):
-            anew = _json(line.removeprefix(f"{_BEHIND}:"))
-            if line != f"{_BEHIND}:{anew}":
-                yield Odd(self._at, _BEHIND_TREES, line, f"{_BEHIND}:{anew}" if anew else None)
-            self._at += 1
-            yield from self._blank(MOST_BLANK)
-        for at in range(self._at, len(self._lines)):
-            yield Odd(at, _BEHIND_TREES, self._lines[at], None)
-
-    def _importances(self) -> Iterator[Odd]:
-        seen: set[str] = set()
-        for at, line in self._keyed():
-            found = ITEM.fullmatch(line)
-            known = found is not None and found[1] in self._columns - seen
-            if found is None or not known:
-                yield Odd(at, "importance of columns", line, None)
-                continue
-            seen.add(found[1])
-            if (anew := number(found[2])) != found[2]:
-                yield Odd(at, "importance of columns", line, anew and f"{found[1]}={anew}")
-
-    def _parameters(self) -> Iterator[Odd]:
-        seen: set[str] = set()
-        for at, line in self._keyed():
-            if line == END_OF_PARAMETERS:
-                return
-            found = PARAMETER.fullmatch(line)
-            written = PARAMETERS_BY_NAME.get(found[1]) if found else None
-            if found is None or written is None or found[1] in seen:
-                yield Odd(at, PARAMETERS, line, None)
-                continue
-            seen.add(found[1])
-            anew = written(found[2], self._sizes)
-            if line != f"[{found[1]}: {anew}]":
-                yield Odd(at, PARAMETERS, line, None if anew is None else f"[{found[1]}: {anew}]")
-        yield from self._blank(1)
-        if self._next == END_OF_PARAMETERS:
-            self._at += 1
-
-    def _keyed(self) -> Iterator[tuple[int, str]]:
-        """Take lines up to an empty one, or one that begins another part."""
-        first = self._at
-        while line := self._next:
-            begins = line.startswith("Tree=") and self._at > first
-            if begins or line == END or line.startswith(f"{_BEHIND}:"):
-                return
-            self._at += 1
-            yield self._at - 1, line
-
-    def _blank(self, most: int) -> Iterator[Odd]:
-        """Pass over empty lines; list those that are too many."""
-        first = self._at
-        while self._next == "":
-            self._at += 1
-        for at in range(first + most, self._at):
-            yield Odd(at, "empty lines", "", None)
+        if stated is not None and lines[stated] != anew:
+            self._note([stated], "the head", anew)
+        self.state = {**head, "trees": trees, **self._behind(str(head.get("feature_names", "")))}
 
     @property
     def _next(self) -> str | None:
         return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def _value(self, at: int) -> str:
+        return self._lines[at].rstrip("\r").partition("=")[2]
+
+    def _note(self, at: Iterable[int], where: str, anew: str | None = None) -> None:
+        self.odd += [Odd(k, where, self._lines[k], anew) for k in at]
+
+    def _skip(self, *words: str) -> bool:
+        """Pass over a line that is one of some words; say whether it is."""
+        line = self._next
+        if line is None or line.rstrip("\r") not in words:
+            return False
+        if line not in words:
+            self._note([self._at], "ends of lines", line.rstrip("\r"))
+        self._at += 1
+        return True
+
+    def _keys(self, where: str, most_blank: int) -> tuple[dict[str, int], int]:
+        """Find the lines that give keys their values, up to a tree or the end of trees.
+
+        Also says where the last of them ends.
+        """
+        places, blank, end = dict[str, int](), list[int](), self._at
+        while (line := self._next) is not None and not line.startswith(_BEGIN):
+            if line.strip():
+                self._note(blank, "empty lines")
+                key, blank, end = line.rstrip("\r").partition("=")[0], [], self._at + 1
+                if key in places:
+                    raise BadModel(f"line {end}: {key!r:.40} appears twice in {where}")
+                places[key] = self._at
+                at_most(MOST_KEYS, len(places), f"keys in {where}")
+            else:
+                blank.append(self._at)
+            self._at += 1
+        spare = most_blank + (where != "the head" and not (line or "").startswith("Tree="))
+        odd = [k for n, k in enumerate(blank) if n >= spare or self._lines[k]]
+        self._note(odd, "empty lines")
+        return places, end
+
+    def _hold(
+        self, places: Mapping[str, int], known: Mapping[str, Written], sizes: Sizes, where: str
+    ) -> None:
+        """Hold lines against what LightGBM writes for their values."""
+        for key, at in places.items():
+            line = self._lines[at]
+            _, sign, value = line.partition("=")
+            if key not in known:
+                self._note([at], where)
+            elif known is HEAD and key in _BARE:
+                if line != key:
+                    self._note([at], where, key)
+            elif (anew := known[key](value, sizes)) != value or not sign:
+                self._note([at], where, None if anew is None else f"{key}={anew}")
+
+    def _tree(self, places: Mapping[str, int], where: str) -> dict[str, Any]:
+        values = {key: self._value(at) for key, at in places.items()}
+        leaves = whole_of(values.get("num_leaves", "")) or 1
+        sizes = Sizes(self._sizes.columns, self._sizes.classes, leaves, values)
+        out: dict[str, Any] = {}
+        for key, value in values.items():
+            out[key] = value
+            if key in NUMBERS:
+                most = MOST_WORDS if key == "cat_threshold" else MOST_ENTRIES
+                at_most(most, value.count(" "), f"spaces between the numbers of {key} in {where}")
+                try:
+                    out[key] = np.array(value.strip(" ").split(" ") if value else (), dtype=float)
+                except ValueError as error:
+                    raise BadModel(f"{where}: {key} is not a list of numbers") from error
+        self._hold(places, TREE, sizes, where)
+        return out
+
+    # ------------------------------------------------------------------------ behind the trees
+
+    def _behind(self, names: str) -> dict[str, Any]:
+        """Read what stands behind the trees: sections in their order, each once."""
+        line = self._next
+        if line is None or not line.startswith((END, *IMPORTANCES)):
+            raise BadModel(f"line {self._at + 1}: neither a tree nor the end of trees: cut short")
+        # Versions 2.0 and 2.1 go on with the importance of columns.
+        if not self._skip(END) and line.rstrip("\r") not in IMPORTANCES:
+            raise BadModel(f"line {self._at + 1}: {line!r:.40}, {END!r} was due")
+        self._blank(MOST_BLANK)
+        importances: dict[str, str] = {}
+        if self._skip(*IMPORTANCES):
+            columns = set(names.split())
+            for at, found in self._matched(ITEM):
+                if found is None or found[1] not in columns - importances.keys():
+                    self._note([at], "importance of columns")
+                    continue
+                importances[found[1]] = found[2]
+                if (anew := number(found[2])) != found[2]:
+                    self._note([at], "importance of columns", anew and f"{found[1]}={anew}")
+            self._blank(MOST_BLANK)
+        parameters: dict[str, str] = {}
+        if self._skip(PARAMETERS):
+            for at, found in self._matched(PARAMETER):
+                written = PARAMETERS_BY_NAME.get(found[1]) if found else None
+                _put(parameters, found, at)
+                anew = written(found[2], self._sizes) if found and written else None
+                rewritten = None if anew is None or found is None else f"[{found[1]}: {anew}]"
+                if self._lines[at] != rewritten:
+                    self._note([at], PARAMETERS, rewritten)
+            self._blank(1)
+            self._skip(END_OF_PARAMETERS)
+            self._blank(MOST_BLANK)
+        out: dict[str, Any] = {"parameters": parameters}
+        if (line := self._next) is not None and line.startswith(f"{_BEHIND}:"):
+            out[_BEHIND] = line.rstrip("\r").partition(":")[2]
+            anew = _json(out[_BEHIND])
+            if line != f"{_BEHIND}:{anew}":
+                self._note([self._at], _BEHIND_TREES, f"{_BEHIND}:{anew}" if anew else None)
+            self._at += 1
+            self._blank(MOST_BLANK)
+        # Whatever stands elsewhere is odd, and says what it says.
+        for at, line in enumerate(self._lines[self._at :], self._at):
+            _put(parameters, PARAMETER.fullmatch(line.rstrip("\r")), at)
+            _put(out, re.fullmatch(f"({_BEHIND}):(.*?)\r?", line), at)
+            self._note([at], _BEHIND_TREES)
+        try:
+            if importances:
+                out["importances"] = np.array([*importances.values()], dtype=float)
+        except ValueError as error:
+            raise BadModel("the importance of a column is not a number") from error
+        return out
+
+    def _matched(self, form: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str] | None]]:
+        """Match lines up to an empty one or another part."""
+        while (line := self._next) and not line.startswith((END_OF_PARAMETERS, f"{_BEHIND}:")):
+            self._at += 1
+            yield self._at - 1, form.fullmatch(line.rstrip("\r"))
+
+    def _blank(self, most: int) -> None:
+        """Pass over empty lines, and note those that are too many."""
+        first = self._at
+        while self._next == "":
+            self._at += 1
+        self._note(range(first + most, self._at), "empty lines")
+
+
+def _put(held: dict[str, Any], found: re.Match[str] | None, at: int) -> None:
+    if found is not None:
+        if found[1] in held:
+            raise BadModel(f"line {at + 1}: {found[1]!r:.40} appears twice")
+        held[found[1]] = found[2]
 
 
 def _json(text: str) -> str | None:

@@ -106,7 +106,11 @@ def _graph(raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
         state[key] = _by_name(values, lambda value: _shape(value.get("type", {})), key)
         for each in values:
             _keep(each, ("name", "type"), key, "texts beside its type", left)
-            _sizes_alone(each.get("type", {}), key, left)
+            # What sizes stand for, and a name beside a size, are kept.
+            shape = each.get("type", {}).get("tensor_type", {}).get("shape", {})
+            for dim in shape.get("dim", []):
+                used = "dim_value" if "dim_value" in dim else "dim_param"
+                _keep(dim, (used,), key, "texts beside a size", left)
     tensors = raw.get("initializer", [])
     state["initializer"] = _by_name(tensors, lambda t: _tensor(t, left), "initializer")
     state["nodes"] = [_node(k, node, left) for k, node in enumerate(raw.get("node", []))]
@@ -202,14 +206,6 @@ def _tensor(raw: Mapping[str, Any], left: list[Leftover]) -> Any:
     if dims:
         left.append(Leftover("a tensor", "sizes that are not those of its numbers", dims))
     return array
-
-
-def _sizes_alone(kind: Mapping[str, Any], where: str, left: list[Leftover]) -> None:
-    """Keep what stands beside the sizes of a tensor: what they stand for, a name beside a size."""
-    inner = kind.get("tensor_type", {})
-    for dim in inner.get("shape", {}).get("dim", []):
-        used = "dim_value" if "dim_value" in dim else "dim_param"
-        _keep(dim, (used,), where, "texts beside a size", left)
 
 
 def _shape(kind: Mapping[str, Any]) -> Any:

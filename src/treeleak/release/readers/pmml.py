@@ -7,7 +7,7 @@ of columns, rows to verify the model with, how it was made, comments.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,9 @@ from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
-from treeleak.release.readers.pmml_rest import left_over, unreached
-from treeleak.release.readers.pmml_tests import Fields, valid_values
-from treeleak.release.readers.pmml_trees import GrownTree
+from treeleak.release.readers.pmml_trees import NUMBER, ON_MISSING, Fields, GrownTree, valid_values
 from treeleak.release.registry import describe_format, reader
-from treeleak.release.release import MAY_BE_DRAWS, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
@@ -45,7 +43,7 @@ LONE = static_message(
     "The file does not say whether rows had weights, or were drawn with replacement, as a tree of "
     "a random forest draws them: a row drawn twice counts as two. Numbers of rows, and of proved "
     "rows, are such numbers. Give the number of rows (--n-rows) only if neither is so.",
-    MAY_BE_DRAWS,
+    "may_be_draws",
 )
 NAMED = static_message(
     "The file holds no numbers of rows, only the class that each leaf predicts.", "pmml_named"
@@ -148,7 +146,7 @@ def _read_nodes(
         counted = [g.counts(numbered) for g in grown]
         for g, (counts, _) in zip(grown, counted, strict=True):
             if counts is not None:
-                g.check_classes(g.summed(counts), numbered)
+                g.check_classes(g.shape.summed(counts), numbered)
         if read := _counted(grown, [counts for counts, _ in counted], drawn):
             return read
         # Leaves name the classes that they hold, or the one that they predict.
@@ -157,14 +155,14 @@ def _read_nodes(
         if len(given) < len(grown):
             trees = [g.named(numbered) for g in grown]
         else:
-            trees, noise, note = classes_in_leaves([g.tree() for g in grown], given, drawn=drawn)
+            trees, noise, note = classes_in_leaves([g.shape for g in grown], given, drawn=drawn)
         sampling = Bootstrap() if drawn else AllRows()
         return {"trees": tuple(trees), "sampling": sampling, "noise": noise,
                 "notes": (note, *(DRAWN,) * drawn)}  # fmt: skip
     if not summed and (read := _counted(grown, [g.totals() for g in grown], drawn)):
         return read
     why = SUMMED if summed else UNCOUNTED
-    trees = [g.tree(Statistics(g.scores(VALUE))) for g in grown]
+    trees = [g.shape.with_statistics(Statistics(g.scores(VALUE))) for g in grown]
     return {"trees": tuple(trees), "sampling": UnknownSampling(why), "not_covered": why}
 
 
@@ -176,7 +174,7 @@ def _counted(
     None where the file does not, or trees count different numbers. Trees of a forest drew rows,
     also where their roots count the same: draws may be as many of each class.
     """
-    whole = [g.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
+    whole = [g.shape.summed(c) for g, c in zip(grown, leaves, strict=True) if c is not None]
     roots = {float(counts[0].sum()) for counts in whole}
     if len(whole) < len(grown) or len(roots) != 1 or 0.0 in roots:
         return None
@@ -187,7 +185,195 @@ def _counted(
         rows = counts.sum(axis=1) if by_class else counts
         g.check(rows)
         told = Statistics((NodeStatistic(unit, rows), *(() if by_class else g.scores(MEAN))))
-        trees.append(g.tree(Statistics.counting(unit, counts, rows) if by_class else told))
+        counting = Statistics.counting(unit, counts, rows) if by_class else told
+        trees.append(g.shape.with_statistics(counting))
     sampling = Bootstrap(n_draws=n_rows) if drawn else AllRows()
     return {"trees": tuple(trees), "sampling": sampling, "n_rows": n_rows,
-            "notes": (DRAWN if drawn else LONE,)}  # fmt: skip
+            "notes": (DRAWN if drawn else LONE,), "adds_weights": not drawn}  # fmt: skip
+
+
+_SPACE = "http://www.dmg.org/"
+_ATTRIBUTES = """
+PMML: version schemaLocation
+Header: copyright description modelVersion
+Application: name version
+Timestamp:
+Extension: name value extender
+DataDictionary: numberOfFields
+DataField: name optype dataType displayName isCyclic
+Value: value property displayValue
+Interval: closure leftMargin rightMargin
+MiningSchema:
+MiningField: name usageType optype invalidValueTreatment missingValueTreatment outliers \
+importance
+Output:
+OutputField: name optype dataType feature value targetField isFinalResult rank
+Targets:
+Target: field optype castInteger rescaleFactor rescaleConstant
+TransformationDictionary:
+LocalTransformations:
+DerivedField: name optype dataType displayName
+FieldRef: field
+Apply: function
+Constant: dataType
+MiningModel: modelName functionName algorithmName isScorable x-mathContext
+Segmentation: multipleModelMethod missingThreshold missingPredictionTreatment x-missingThreshold
+Segment: id~ weight
+TreeModel: modelName functionName algorithmName splitCharacteristic isScorable \
+missingValueStrategy missingValuePenalty noTrueChildStrategy x-mathContext
+Node: id~ score! recordCount! defaultChild~
+ScoreDistribution: value! recordCount! confidence~ probability
+True:
+False:
+SimplePredicate: field! operator value!
+SimpleSetPredicate: field! booleanOperator
+CompoundPredicate: booleanOperator
+Array: n type
+RegressionModel: functionName modelName normalizationMethod algorithmName targetFieldName \
+x-mathContext
+RegressionTable: intercept targetCategory
+NumericPredictor: name coefficient exponent
+"""
+"""Elements that programs write into each file of trees, with their attributes: those with ! make
+the trees, and so are in the release; numbers with ~ repeat counts, or number nodes."""
+_KNOWN = {
+    tag: {name.rstrip("!~"): name[-1] for name in names.split()}
+    for tag, _, names in (line.partition(":") for line in _ATTRIBUTES.strip().splitlines())
+}
+_TEXTS = {
+    "Array": r"(?s).*",
+    "Timestamp": r"[\d\-:. TZ+]{0,40}|([A-Z][a-z]{2} ){2}[ \d]\d [\d:]{8}[\w ]{5,11}",
+}
+"""Elements in which a text stands."""
+_TESTS = "True False SimplePredicate SimpleSetPredicate CompoundPredicate"
+_PLACES = {
+    "PMML": (),
+    "MiningModel": ("PMML", "Segment"),
+    "TreeModel": ("PMML", "Segment"),
+    "Segmentation": ("MiningModel", "TreeModel"),
+    "Segment": ("Segmentation",),
+    "Node": ("TreeModel", "Node"),
+    "ScoreDistribution": ("Node",),
+    **dict.fromkeys(_TESTS.split(), ("Node", "CompoundPredicate")),
+    "True": ("Node", "CompoundPredicate", "Segment"),
+    "Array": ("SimpleSetPredicate",),
+}
+"""Where parts of trees stand: nothing reads those elsewhere."""
+_SURROGATES = 5
+"""Tests that stand in for another, as most programs keep at most."""
+_SENTENCE, _MOST_FIGURES, _WORD = 120, 4, 64
+_ID = re.compile(r"\d{1,10}|[A-Za-z][\w-]{0,15}")
+_FIGURES = re.compile(r"\d+")
+_SCHEMA = re.compile(
+    r"(http://www\.dmg\.org/[A-Za-z]{0,4}[\d_.-]{1,6}(/pmml-[\d-]{1,6}\.xsd)?\s*){1,4}"
+)
+_BASE, _PER_PART = 32, 6
+"""Numbers beside the trees: of a file, and for each column and tree."""
+
+
+def left_over(
+    root: Element, fields: Fields, n_trees: int, classes: Sequence[str]
+) -> Iterator[Leftover]:
+    """List what the reader does not use, and what no program writes into every file.
+
+    Numbers outside of the trees are left over if they are many, also those in texts.
+    """
+    waiting = [(root, root, "the file")]
+    loose, ids, texts, dated, most = list[str](), list[str](), dict[str, int](), 0, _BASE
+    said = {*fields.names, *classes, *(x for v in fields.levels.values() for x in v)}
+    if (target := fields.target) is not None:
+        said |= {target.get("name"), *valid_values(target)}
+    while waiting:
+        element, above, where = waiting.pop()
+        tag, known, odd = element.tag, _KNOWN.get(element.tag), dict[str, str]()
+        misplaced = tag in _PLACES and above.tag not in _PLACES[tag] and element is not root
+        if known is None or misplaced or (element.space and not element.space.startswith(_SPACE)):
+            yield Leftover(where, f"{tag:.40}, which the reader does not use", _all_of(element))
+            continue
+        surrogate = above.get("booleanOperator") == "surrogate" and element is not above.children[0]
+        for full, value in element.attributes.items():
+            name = full.rpartition(" ")[2]
+            mark = known.get(name, "")
+            if value in said and mark:
+                continue
+            if mark == "!":
+                if not _is_of_tree(element, name, value, fields, classes):
+                    odd[name] = value
+                elif surrogate and name == "value":
+                    loose.append(value)
+            elif mark and NUMBER.fullmatch(value):
+                loose += [value] * (mark != "~")
+            elif mark and _is_plain(value, name):
+                # Words may have a figure, as columns and classes have; those of rows have many.
+                figures = len(_FIGURES.findall(value))
+                texts[value] = figures * (figures > (tag in ("DataField", "MiningField")))
+            else:
+                odd[name] = value
+        if tag == "Node":
+            ids.append(element.get("id"))
+            odd |= _other_shares(element)
+        dated += tag == "Timestamp"
+        most += _SURROGATES * (element.get("booleanOperator") == "surrogate")
+        if tag == "Constant" and NUMBER.fullmatch(element.text):
+            loose.append(element.text)
+        elif not re.fullmatch(_TEXTS.get(tag, ""), element.text) or (
+            tag == "Timestamp" and dated > 1
+        ):
+            odd["text"] = element.text
+        if odd:
+            yield Leftover(where, f"parts of {tag}", odd)
+        waiting += [(child, element, tag) for child in reversed(element.children)]
+    most += _PER_PART * (len(fields.names) + len(classes) + n_trees)
+    if len(loose) > most:
+        yield Leftover("the file", "more numbers than models have beside their trees", loose)
+    if sum(texts.values()) > most:
+        yield Leftover("the file", "more numbers in texts than models have", [*texts])
+    if not all(_ID.fullmatch(one) or not one for one in ids):
+        yield Leftover("the trees", "names of nodes", ids)
+
+
+def unreached(nodes: Sequence[Element], tree: int) -> Iterator[Leftover]:
+    """List nodes that the tree does without: others take all of their rows."""
+    if nodes:
+        held = [x for node in nodes for x in _all_of(node)]
+        yield Leftover(f"tree {tree}", "nodes that the tree does without", held)
+
+
+def _all_of(element: Element) -> list[str]:
+    """List all texts of an element, and of all in it."""
+    return [x for e in element.walk() for x in (*e.attributes.values(), e.text) if x]
+
+
+def _is_of_tree(
+    element: Element, name: str, value: str, fields: Fields, classes: Sequence[str]
+) -> bool:
+    """Whether an attribute of a tree's part, and of no known word, is what the reader checks."""
+    if name == "field":
+        return value in fields.stands_for
+    if name == "value" and element.get("operator") in ON_MISSING:
+        return False
+    if (name == "score" and classes) or (element.tag == "ScoreDistribution" and name == "value"):
+        return fields.label(value) in classes
+    return NUMBER.fullmatch(value) is not None
+
+
+def _is_plain(value: str, name: str) -> bool:
+    """Whether this is a word or a sentence, and no line of a table."""
+    if name == "schemaLocation":
+        return _SCHEMA.fullmatch(value) is not None
+    few = len(value) <= _SENTENCE and len(_FIGURES.findall(value)) <= _MOST_FIGURES
+    return few and value.isprintable() and max(map(len, value.split()), default=0) <= _WORD
+
+
+def _other_shares(node: Element) -> dict[str, str]:
+    """List shares of classes that are not those of their counts."""
+    listed = [e for e in node.all("ScoreDistribution") if e.get("confidence")]
+    try:
+        counts = [float(e.get("recordCount")) for e in listed]
+        shares = [float(e.get("confidence")) for e in listed]
+    except ValueError:
+        return {}  # Without counts, the shares are what is read.
+    most = 1e-3 * max(sum(counts), 1.0)
+    if all(abs(s * sum(counts) - c) <= most for s, c in zip(shares, counts, strict=True)):
+        return {}
+    return {"confidence": " ".join(e.get("confidence") for e in listed)}

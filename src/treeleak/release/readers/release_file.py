@@ -96,6 +96,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **noise,
         **({} if (are := release.thresholds_are) == "unknown" else {"thresholds_are": are}),
         "float_type": release.float_type,
+        **({"adds_weights": True} if release.adds_weights else {}),
         "maybe_missing": plain(release.maybe_missing),
         "one_hot": plain(release.one_hot),
         **{name: mapping for name, mapping in mappings.items() if mapping},
@@ -133,7 +134,11 @@ def release_from_dict(data: Any) -> Release:
     grouped = (c for group in found.one_hot.values() for c in group)
     if strange := {*found.maybe_missing, *grouped} - set(found.columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
-    sampling = _sampling(found.sampling, len(found.trees))
+    sampling, ensemble = _sampling(found.sampling, len(found.trees)), None
+    if (stated := found.ensemble) is not None:
+        fitting = None if stated.fitting is None else Fitting(**set_fields(stated.fitting))
+        with located("ensemble: "):
+            ensemble = Ensemble(stated.objective, stated.base_scores, stated.learning_rate, fitting)
     counted = Counted(
         len(found.columns), len(found.classes), QUANTITIES[found.counts_are],
         totals_are(found.counts_are, sampling), found.noise is not None,
@@ -144,7 +149,7 @@ def release_from_dict(data: Any) -> Release:
         classes=tuple(map(label, found.classes)),
         sampling=sampling,
         noise=None if found.noise is None else _noise(found.noise),
-        ensemble=None if found.ensemble is None else _ensemble(found.ensemble),
+        ensemble=ensemble,
         **{name: getattr(found, name) for name in _TOLD},
     )
     for t, tree in enumerate(release.trees if found.noise is None else ()):
@@ -154,7 +159,7 @@ def release_from_dict(data: Any) -> Release:
 
 _TOLD = (
     "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
-    "float_type", "thresholds_are", "origin", "notes",
+    "float_type", "thresholds_are", "origin", "notes", "adds_weights",
 )  # fmt: skip
 """What a file says as a release has it, under the same name."""
 
@@ -219,12 +224,6 @@ def _sampling(found: declared.Sampling, n_trees: int) -> Sampling:
         if len(seeds) not in (0, n_trees):
             raise BadModel(f"{where}{len(seeds)} tree_seeds for {n_trees} trees")
     return sampling
-
-
-def _ensemble(found: declared.Ensemble) -> Ensemble:
-    fitting = None if found.fitting is None else Fitting(**set_fields(found.fitting))
-    with located("ensemble: "):
-        return Ensemble(found.objective, found.base_scores, found.learning_rate, fitting)
 
 
 _LAWS: dict[str, type[CountNoise | LabelNoise]] = {

@@ -92,12 +92,14 @@ def rules_from_dict(data: Any) -> RuleList:
         at_most(MOST_RULES, len(data["rules"]), "rules")
     found = set_fields(read(declared.Rules, data, BadModel, _in_words))
     del found["format"], found["version"]
-    default = DecisionRule((), *_predicted(found.pop("default")))
-    rules = (
-        DecisionRule(_conditions(rule, f"rule {j}: "), *_predicted(rule))
-        for j, rule in enumerate(found.pop("rules"), 1)
-    )
+    default = found.pop("default")
+    rules = []
+    for j, rule in enumerate(found.pop("rules"), 1):
+        with located(f"rule {j}: "):
+            conditions = tuple(map(_condition, rule.conditions))
+        rules.append(DecisionRule(conditions, rule.then, rule.counts))
     classes = tuple(map(label, found.pop("classes")))
+    default = DecisionRule((), default.then, default.counts)
     return RuleList(classes=classes, rules=tuple(rules), default=default, **found)
 
 
@@ -138,15 +140,6 @@ def _plain(value: Any) -> Any:
     if not isinstance(plain, (int, float)):
         raise BadInput(f"{value!r:.40} is neither text nor number, and has no place in a rule file")
     return plain
-
-
-def _predicted(rule: declared.Default | declared.Rule) -> tuple[Any, tuple[int, ...] | None]:
-    return rule.then, rule.counts
-
-
-def _conditions(rule: declared.Rule, where: str) -> tuple[Condition, ...]:
-    with located(where):
-        return tuple(map(_condition, rule.conditions))
 
 
 def _condition(found: declared.Condition) -> Condition:

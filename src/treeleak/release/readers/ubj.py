@@ -213,19 +213,16 @@ def _append(value: Any, parts: list[bytes]) -> None:
     elif value is None or isinstance(value, bool):
         parts.append(_WRITTEN[value])
     elif isinstance(value, int):
-        parts.append(_whole_bytes(value))
+        # XGBoost takes the next larger type for the ends of one.
+        ends = ((kind, np.iinfo(_NUMBERS[kind])) for kind in (b"i", b"I", b"l", b"L"))
+        fits = (code for code, of_code in ends if of_code.min < value < of_code.max)
+        if (code := next(fits, None)) is None:
+            raise BadModel("a whole number beyond 64 bits")
+        parts += (code, np.array(value, _NUMBERS[code]).tobytes())
     elif isinstance(value, float):
         parts += (b"d", np.array(value, ">f4").tobytes())
     else:
         raise BadModel(f"a {type(value).__name__} in UBJSON")
-
-
-def _whole_bytes(value: int) -> bytes:
-    for kind, dtype in ((b"i", ">i1"), (b"I", ">i2"), (b"l", ">i4"), (b"L", ">i8")):
-        # XGBoost takes the next larger type for the ends of one.
-        if np.iinfo(dtype).min < value < np.iinfo(dtype).max:
-            return kind + np.array(value, dtype).tobytes()
-    raise BadModel("a whole number beyond 64 bits")
 
 
 def _length(n: int) -> bytes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from math import exp
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import (
@@ -28,8 +28,8 @@ from treeleak.release.stored import Leftover
 
 BINARY, CONFIG = b"binf", b"CONFIG-offset:"
 """What the form begins with: of a model (from 1.1 on), and of one in memory."""
-_HEADER, _OF_TREES, _OF_TREE, _OF_LINEAR = 136, 160, 148, 136
-"""Bytes of the parameters of the model, of all trees, of a tree, and of a linear model."""
+_HEADER, _OF_TREES, _OF_TREE = 136, 160, 148
+"""Bytes of the parameters of the model, of all trees, and of a tree."""
 _MOST_ATTRIBUTES = 1000
 _NODE = np.dtype([("parent", "<i4"), ("left", "<i4"), ("right", "<i4"), ("test", "<u4"),
                   ("value", "<f4")])  # fmt: skip
@@ -163,14 +163,9 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
             raise BadModel(f"{n:,} {what}")
     objective, kind = reading.text("objective"), reading.text("booster")
     booster: dict[str, Any] = {"name": kind}
-    if kind == "gblinear":
-        reading.numbers("<Ii", _OF_LINEAR, "the linear model")
-        n = reading.count((columns + 1) * max(classes, 1), "weights of a linear model")
-        booster["model"] = {"weights": reading.array(n, "<f4", "weights of a linear model")}
-    elif kind in ("gbtree", "dart"):
-        booster["model"] = _trees(reading)
-    else:
-        raise BadModel(f"a booster {kind!r:.40}")
+    if kind not in ("gbtree", "dart"):
+        raise BadModel(f"a booster {kind!r:.40}, which has no trees")
+    booster["model"] = _trees(reading)
     if kind == "dart":
         model = booster.pop("model")
         booster["gbtree"] = {"name": "gbtree", "model": model}
@@ -190,8 +185,12 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
         n = reading.count(_MOST_ATTRIBUTES, "metrics")
         names = [reading.text("a metric") for _ in range(n)]
     reading.end()
+    # JSON has a score before the first tree that is no sum; versions before 1.0 keep the sum.
+    link = {**dict.fromkeys(_LOGISTIC, expit), **dict.fromkeys(_LOG_LINK, np.exp)}.get(objective)
+    if major < 1 and link is not None:
+        base = float(link(np.clip(base, -80.0, 80.0)))
     # What versions before had no room for, is zero.
-    param = {"base_score": f"{np.float32(_base(base, objective, major)):.9g}",
+    param = {"base_score": f"{np.float32(base):.9g}",
              "num_class": str(classes), "num_feature": str(columns),
              "num_target": str(max(targets, 1)), "boost_from_average": str(mean)}  # fmt: skip
     learner: dict[str, Any] = {
@@ -204,15 +203,6 @@ def _model(data: bytes) -> tuple[dict[str, Any], tuple[Leftover, ...]]:
     if major >= 1:
         root["version"] = [major, minor, 0]
     return root, tuple(reading.left)
-
-
-def _base(base: float, objective: str, major: int) -> float:
-    """Give the score before the first tree as JSON does: versions before 1.0 keep it as a sum."""
-    if major >= 1:
-        return base
-    if objective in _LOGISTIC:
-        return 1 / (1 + exp(-min(max(base, -80.0), 80.0)))
-    return exp(min(max(base, -80.0), 80.0)) if objective in _LOG_LINK else base
 
 
 def _trees(reading: _Reading) -> dict[str, Any]:

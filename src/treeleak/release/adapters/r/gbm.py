@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.arrays import IntArray
-from treeleak.core.errors import BadModel
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.message import static_message
 from treeleak.release.adapters.r import values as r
 from treeleak.release.bounds import MOST_CLASSES, MOST_ROWS, at_most
@@ -49,8 +49,7 @@ def _gbm(stored: StoredObject) -> Release:
     outputs = r.whole(stored.get("num.classes")) or 1
     at_most(MOST_CLASSES, outputs, "classes")
     listed = r.items(stored.get("trees"), "trees")
-    read = [_tree(stored, f"tree {t}", tree, names, kinds) for t, tree in enumerate(listed)]
-    three, trees = any(more for _, more in read), [tree for tree, _ in read]
+    trees = [_tree(stored, f"tree {t}", tree, names, kinds) for t, tree in enumerate(listed)]
     if outputs > 1:
         trees = [replace(tree, output=t % outputs) for t, tree in enumerate(trees)]
     n_rows = r.whole(stored.get("nTrain"))
@@ -70,9 +69,7 @@ def _gbm(stored: StoredObject) -> Release:
         classes=(0, 1) if distribution in ("bernoulli", "adaboost", "huberized") else (),
         sampling=Subsample(n_draws=n_draws, rule="gbm") if drawn else AllRows(),
         n_rows=n_rows,
-        not_covered=THREE_WAYS if three else weighted,
-        # Rows may lack values of columns that no tree tests, too.
-        maybe_missing=frozenset(names) if three else frozenset(),
+        not_covered=weighted,
         levels=r.levels_of(zip(names, held, strict=True)),
         thresholds_are="midpoints",
         origin="gbm (R)",
@@ -82,16 +79,15 @@ def _gbm(stored: StoredObject) -> Release:
 
 def _tree(
     stored: StoredObject, where: str, held: Any, names: tuple[str, ...], kinds: IntArray
-) -> tuple[Tree, bool]:
-    """Read a tree; also whether rows of it went to a third child."""
+) -> Tree:
     vectors = r.items(held, where, 8)
     column = r.whole_numbers(vectors[0], where, (-1, len(names)))
     n = len(column)
     cut, rows, value = (r.numbers(vectors[k], where, n) for k in (1, 6, 7))
     if ((rows < 0) | (rows > MOST_ROWS) | (rows != np.round(rows))).any():
         raise BadModel(f"{where}: no whole numbers of rows")
-    left, right, third = (
-        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, n), n)) for v in vectors[2:5]
+    left, right = (
+        np.where(column == LEAF, LEAF, r.whole_numbers(v, where, (-1, n), n)) for v in vectors[2:4]
     )
     inner = np.flatnonzero(column != LEAF)
     members = {
@@ -99,25 +95,16 @@ def _tree(
         for v in inner
         if kinds[column[v]] > 0
     }
-    # Where nobody's value was missing, the third child says nothing: it is left out. Elsewhere a
-    # test for a value comes first, which every value meets.
-    at = inner[rows[left[inner]] + rows[right[inner]] < rows[inner]]
-    new = np.arange(n, n + len(at))
-    for v, k in zip(at.tolist(), new.tolist(), strict=True):
-        if v in members:
-            members[k] = members.pop(v)
-    column = np.append(column, column[at])
-    cut, value = (np.append(array, array[at]) for array in (cut, value))
-    rows = np.append(rows, rows[left[at]] + rows[right[at]])
-    left, right = np.append(left, left[at]), np.append(right, right[at])
-    left[at], right[at], cut[at] = new, third[at], np.inf
-    strict = ~np.isin(np.arange(len(cut)), at)
+    # Where nobody's value was missing, the third child says nothing.
+    if (rows[left[inner]] + rows[right[inner]] < rows[inner]).any():
+        raise NotCovered(THREE_WAYS)
+    strict = np.ones(n, dtype=bool)
     tree, order = r.tree_of(where, (left, right), column, cut, (names, {}), members, strict)
     entries = (
         NodeStatistic(ROWS, rows[order]),
         NodeStatistic(VALUE, np.where(tree.is_leaf, value[order], 0.0), tree.is_leaf),
     )
-    return tree.with_statistics(Statistics(entries)), bool(len(at))
+    return tree.with_statistics(Statistics(entries))
 
 
 def _categories(stored: StoredObject, at: float, n: int, where: str) -> IntArray:

@@ -118,13 +118,13 @@ def _walked(root: Any) -> tuple[list[Any], IntArray]:
 def _statistics(tree: Tree, at: Any, response: Any) -> tuple[tuple[str, ...], list[NodeStatistic]]:
     """Count the rows of each class in each node, or take the mean of their targets."""
     totals = np.bincount(at, minlength=tree.n_nodes).astype(float)
-    entries = [NodeStatistic(ROWS, r.summed(tree, totals))]
+    entries = [NodeStatistic(ROWS, tree.summed(totals))]
     if r.is_factor(response):
         classes = r.texts(response.get("levels"), "levels")
         codes = r.whole_numbers(response.get("codes"), _RESPONSE, (1, len(classes) + 1), len(at))
         counts = np.zeros((tree.n_nodes, len(classes)))
         np.add.at(counts, (at, codes - 1), 1.0)
-        return classes, [NodeStatistic(ROWS, r.summed(tree, counts)), *entries]
+        return classes, [NodeStatistic(ROWS, tree.summed(counts)), *entries]
     if isinstance(array := r.plain(response), np.ndarray) and array.dtype.kind in "biuf":
         sums = np.bincount(at, r.numbers(response, _RESPONSE, len(at)), tree.n_nodes).astype(float)
         mean = np.divide(sums, totals, out=np.zeros_like(sums), where=totals > 0)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
@@ -183,11 +182,3 @@ def tree_of(
         categories=sets,
     )
     return tree, order
-
-
-def summed(tree: Tree, of_leaves: NDArray[Any]) -> FloatArray:
-    """Add up what leaves hold over all nodes above; ``of_leaves`` has a line for each node."""
-    out = np.where(tree.is_leaf[:, None], of_leaves.reshape(tree.n_nodes, -1), 0.0)
-    for v in np.flatnonzero(~tree.is_leaf)[::-1]:  # Children stand behind their parents.
-        out[v] = out[tree.left[v]] + out[tree.right[v]]
-    return out.reshape(of_leaves.shape)

@@ -28,7 +28,6 @@ from treeleak.release.adapters.sklearn import (  # noqa: F401
     containers,
     ensembles,
     histogram,
-    wrapped,
 )
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,

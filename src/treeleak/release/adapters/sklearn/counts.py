@@ -253,7 +253,10 @@ def without_sizes(
     if training.class_weight is None:
         found = counts_from_shares(shapes, shares, training.total if drawn else None)
     if found is None:
-        shares = _above_least(shapes, shares)
+        # Undo that the shares 0 and 1 were moved towards each other: the least one stands for 0.
+        least = min(float(s[n.is_leaf].min()) for n, s in zip(shapes, shares, strict=True))
+        if least * shares[0].shape[1] <= 1 - TOLERANCE:
+            shares = [np.where(s > least * (1 + TOLERANCE), s, 0.0) for s in shares]
         how_known = _labels_of_leaves(trees, shapes, shares)
         if how_known == "majority":
             named = [
@@ -279,13 +282,6 @@ def _naming(shapes: Sequence[Tree], named: Sequence[FloatArray]) -> list[Tree]:
         n.with_statistics(Statistics.counting(LABELS, c, present=n.is_leaf))
         for n, c in zip(shapes, named, strict=True)
     ]
-
-
-def _above_least(shapes: Sequence[Tree], shares: Sequence[FloatArray]) -> list[FloatArray]:
-    """Undo that the shares 0 and 1 were moved towards each other: the least one stands for 0."""
-    least = min(float(s[n.is_leaf].min()) for n, s in zip(shapes, shares, strict=True))
-    evenly = least * shares[0].shape[1] > 1 - TOLERANCE
-    return [s if evenly else np.where(s > least * (1 + TOLERANCE), s, 0.0) for s in shares]
 
 
 def _labels_of_leaves(

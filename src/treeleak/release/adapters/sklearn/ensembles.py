@@ -41,9 +41,9 @@ from treeleak.release.adapters.sklearn.nodes import (
     with_targets,
 )
 from treeleak.release.bounds import MOST_ROWS
-from treeleak.release.out_of_bag import OutOfBag, out_of_bag
 from treeleak.release.registry import adapter
 from treeleak.release.release import SEVERAL_TARGETS, Part, Release
+from treeleak.release.row_facts import OutOfBag, out_of_bag
 from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
@@ -269,7 +269,10 @@ def release_of(
         per_class = sums
     else:
         counted, more = without_classes(nodes, training)
-    if isinstance(training.sampling, Subsample) and any(map(_weighs, counted)):
+    # Rows that a tree drew once at most add up to more or less than that.
+    roots = [(t.distinct[0], t.totals[0]) for t in counted
+             if t.distinct is not None and t.totals is not None]  # fmt: skip
+    if isinstance(training.sampling, Subsample) and any(d != total for d, total in roots):
         not_covered = not_covered or WEIGHTED_ROWS
     if meaning == "targets" and not_covered is None:
         each = zip(trees, nodes, counted, strict=True)
@@ -292,13 +295,6 @@ def release_of(
         out_of_bag=_out_of_bag(stored, nodes, per_class, training, whole_trees=not left_out),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
-
-
-def _weighs(tree: Tree) -> bool:
-    """Whether the rows of a tree that drew each once at most add up to more or less than that."""
-    if tree.distinct is None or tree.totals is None:
-        return False
-    return bool(tree.distinct[0] != tree.totals[0])
 
 
 def _out_of_bag(

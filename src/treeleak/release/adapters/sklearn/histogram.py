@@ -18,6 +18,7 @@ What its files hold, found out from the sources and checked against the library'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -150,8 +151,9 @@ def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:
     categorical, others = np.flatnonzero(flags), np.flatnonzero(~flags)
     encoder = _encoder(stored.get("_preprocessor"))
     if encoder is None:
-        bins = _bins(stored)
-        return _Columns(np.arange(n), {int(c): _codes(bins[c]) for c in categorical})
+        if len(bins := _bins(stored)) != n:
+            raise BadModel("the model does not list the categories of its columns")
+        return _Columns(np.arange(n), {c: _codes(bins[c]) for c in categorical.tolist()})
     listed = encoder.get("categories_")
     if not isinstance(listed, (list, tuple)) or len(listed) != len(categorical):
         raise BadModel("the model's encoder does not list the categories of its columns")
@@ -175,22 +177,19 @@ def _encoder(preprocessor: Any) -> StoredObject | None:
     raise BadModel("the model's encoder is missing")
 
 
-def _bins(stored: StoredObject) -> Any:
+def _bins(stored: StoredObject) -> Sequence[Any]:
+    """List the thresholds between bins of each column, or its categories; empty if not there."""
     mapper = stored.get("_bin_mapper")
     bins = mapper.get("bin_thresholds_") if isinstance(mapper, StoredObject) else None
-    if not isinstance(bins, list):
-        raise BadModel("the model does not list the categories of its columns")
-    return bins
+    return bins if isinstance(bins, (list, tuple)) else ()
 
 
 def _borders(
     stored: StoredObject, columns: _Columns, names: tuple[str, ...]
 ) -> dict[str, tuple[float, ...]]:
     """Read between which values of the rows the columns of numbers were cut into bins."""
-    found = {}
-    mapper = stored.get("_bin_mapper")
-    bins = mapper.get("bin_thresholds_") if isinstance(mapper, StoredObject) else None
-    if not isinstance(bins, (list, tuple)) or len(bins) != len(names):
+    found, bins = {}, _bins(stored)
+    if len(bins) != len(names):
         return {}
     for k, cuts in enumerate(bins):
         borders = np.asarray(cuts, dtype=float)

@@ -213,16 +213,16 @@ def check_impurity(tree: StoredObject, t: int, nodes: Nodes, sums: FloatArray) -
         )
 
 
-def _gini(share: FloatArray) -> FloatArray:
-    return np.asarray(1.0 - (share**2).sum(axis=1))
-
-
 def _entropy(share: FloatArray) -> FloatArray:
     return np.asarray(-(share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=1))
 
 
 _IMPURITY_OF: Mapping[str, Callable[[FloatArray], FloatArray]] = MappingProxyType(
-    {"gini": _gini, "entropy": _entropy, "log_loss": _entropy}
+    {
+        "gini": lambda share: np.asarray(1.0 - (share**2).sum(axis=1)),
+        "entropy": _entropy,
+        "log_loss": _entropy,
+    }
 )
 """Impurity of class shares, shape (n_nodes, n_classes), by criterion."""
 

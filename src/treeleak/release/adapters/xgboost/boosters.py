@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
@@ -44,12 +45,12 @@ from treeleak.release.adapters.xgboost.printed import is_printed, of_printed
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.draws.boosters import METHODS, XGBOOST_OPEN, XGBOOST_RULE
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.first_tree import WHOLE, rows_by_class, with_common_weights
+from treeleak.release.first_tree import WHOLE, rows_by_class, sum_after, with_common_weights
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
-from treeleak.release.statistics import DRAWS, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.statistics import DRAWS, HESSIAN, ROWS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
@@ -59,6 +60,8 @@ RELATIVE = 1e-6
 SAME, DRAWN = 5e-6, 2e-5
 TELLING = 4
 HISTOGRAMS_SINCE = 2
+_AT_VALUES = ("hist", "approx")
+"""Ways to grow trees that cut columns at their values."""
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
 FIRST_ONLY = static_message(
@@ -221,8 +224,10 @@ def _release(model: Model) -> Release:
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=levels(model, names),
         float_type="float32",
-        thresholds_are="values" if _cut_at_values(model) else "unknown",
+        # By default so from version 2 on.
+        thresholds_are="values" if _method(model, by_default=True) in _AT_VALUES else "unknown",
         origin=f"XGBoost {model.version}, Booster",
+        adds_weights=True,
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
     )
@@ -342,18 +347,16 @@ def _with_weights(
 
 def _of_classes(model: Model, tree: Tree, fitting: Fitting, rate: float) -> NodeStatistic | None:
     """Count the rows of a first tree whose classes have weights."""
-    p = np.full((1, 1), 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80)))))
+    p = np.full((1, 1), expit(model.base_scores[0]))
     weights = np.array(fitting.class_weights)[:, None, None]
     found = rows_by_class(tree, fitting, rate, p, weights, 0.0)
     if found is None or not (np.abs(found - np.rint(found)) < WHOLE).all():
         return None
-    n = np.full(tree.n_nodes, np.nan)
+    n = np.zeros(tree.n_nodes)
     n[tree.leaves] = np.rint(found[:, 0]).sum(axis=0)
-    if n[tree.leaves].min() < 1 or n[tree.leaves].sum() >= EXACT_FLOAT32:
+    if n[tree.leaves].min() < 1 or n.sum() >= EXACT_FLOAT32:
         return None
-    for v in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # parents stand first
-        n[v] = n[tree.left[v]] + n[tree.right[v]]
-    return NodeStatistic(ROWS, n)
+    return NodeStatistic(ROWS, tree.summed(n))
 
 
 def _counted(
@@ -391,28 +394,21 @@ def _sampling(
     off = 0.0 if seen else _off_of_same_rows(model, trees, fitting, rate)
     if off is not None and off <= SAME:
         return AllRows()
-    # A file that says nothing of its training comes from one by default, since version 2 of hist.
-    major = model.version.split(".")[0]
+    # A file that says nothing of its training comes from one by default.
     plain = share is None and fitting is not None and fitting.plain and not model.config
     with_hessians = all(tree.statistics.get(HESSIAN) is not None for tree in trees)
-    hist = major.isdigit() and int(major) >= HISTOGRAMS_SINCE
+    hist = _method(model, by_default=True) == "hist"
     if off is not None and off > DRAWN and plain and with_hessians and hist:
         return Subsample(rule=XGBOOST_OPEN)
     return UnknownSampling(UNTOLD)
 
 
-def _method(model: Model) -> str | None:
-    """Say how trees were grown; None where the file does not."""
-    updater = found_in(model.config, "updater_seq")
+def _method(model: Model, *, by_default: bool = False) -> str | None:
+    """Say how trees were grown; None where the file does not, unless by default it is so."""
+    updater, major = found_in(model.config, "updater_seq"), model.version.split(".")[0]
+    if updater is None and by_default and major.isdigit() and int(major) >= HISTOGRAMS_SINCE:
+        return "hist"
     return METHODS.get(updater.split(",")[0]) if isinstance(updater, str) else None
-
-
-def _cut_at_values(model: Model) -> bool:
-    """Whether columns were cut at their values: by default so from version 2 on."""
-    if found_in(model.config, "updater_seq") is not None:
-        return _method(model) in ("hist", "approx")
-    major = model.version.split(".")[0]
-    return major.isdigit() and int(major) >= HISTOGRAMS_SINCE
 
 
 def _off_of_same_rows(
@@ -427,7 +423,7 @@ def _off_of_same_rows(
     one_by_one = len(trees) > 1 and model.n_outputs == 1 and model.weight_drop is None
     if model.objective not in LOGISTIC or not one_by_one:
         return None
-    first, values, sums = trees[0], *(trees[0].statistics.get(q) for q in (VALUE, HESSIAN))
+    first, sums = trees[0], trees[0].statistics.get(HESSIAN)
     if (after := trees[1].statistics.get(HESSIAN)) is not None:
         there = float(after.values[0])
     elif fitting is not None and rate and not fitting.assumed:
@@ -436,17 +432,14 @@ def _off_of_same_rows(
         return None
     rows = first.totals
     if fitting is not None and fitting.class_weights and sums is not None:
-        chance = 1 / (1 + np.exp(-float(np.clip(model.base_scores[0], -80, 80))))
+        chance = expit(model.base_scores[0])
         rows = sums.values / (chance * (1 - chance))
-    if rows is None or values is None:
+    if rows is None:
         return None
-    score = model.base_scores[0] + values.values[first.leaves]
-    p = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
-    each = p * (1 - p)
-    due = float(rows[first.leaves] @ each)
+    due, different = sum_after(first, rows, float(model.base_scores[0]))
     # Another sample may lie alike in two or three leaves.
-    telling = len(np.unique(each.astype(np.float32))) >= TELLING
-    return abs(there - due) / due if telling and due > 0 and np.isfinite(there) else None
+    known = different >= TELLING and due > 0 and np.isfinite(there)
+    return abs(there - due) / due if known else None
 
 
 def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -57,9 +57,7 @@ class _Equations:
     def part(self) -> _Equations:
         """Give the equations below one node, the nearest to the root of few nodes."""
         tree, top = self.tree, 0
-        below = np.ones(tree.n_nodes, dtype=int)
-        for v in np.flatnonzero(~tree.is_leaf)[::-1]:
-            below[v] += below[tree.left[v]] + below[tree.right[v]]
+        below = 2 * tree.summed(np.ones(tree.n_nodes)) - 1  # Nodes with a test are one fewer.
         while below[top] > MOST_SEARCHED:
             top = max(int(tree.left[top]), int(tree.right[top]), key=below.__getitem__)
         inside = np.arange(tree.n_nodes) == top

@@ -8,6 +8,7 @@ from math import exp
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -146,13 +147,11 @@ class Model:
             return None
         scores = self.base_scores
         if self.objective in LOGISTIC:
-            p = [1 / (1 + exp(-min(max(x, -80.0), 80.0))) for x in scores]
-            return tuple(x * (1 - x) for x in p)
+            p = expit(scores)
+            return tuple((p * (1 - p)).tolist())
         if self.objective in SOFTMAX:
-            top = max(scores)
-            shares = [exp(max(x - top, -80.0)) for x in scores]
-            p = [x / sum(shares) for x in shares]
-            return tuple(2 * x * (1 - x) for x in p)
+            p = softmax(scores)
+            return tuple((2 * p * (1 - p)).tolist())
         if self.objective == POISSON:
             # A step of Newton's method that is held back: exp(score + max_delta_step).
             param = self.learner["objective"].get("poisson_regression_param")
@@ -275,18 +274,14 @@ def fitting_of(
         return None, rate
     fitting = replace(bent, l2=settings[1], assumed=assumed)
     if squared:
-        shown = _checks_start(model, trees[0])
+        # The first tree can show that rows had scores of their own.
+        sums = (trees[0].statistics.get(q) for q in (STEP, HESSIAN))
+        shown = model.starts_at_mean and None not in sums
         fitting = replace(fitting, loss="squared", targets="float32", offsets_shown=shown)
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
     return fitting, settings[0]
-
-
-def _checks_start(model: Model, tree: Tree) -> bool:
-    """Whether the first tree of squares can show that rows had scores of their own."""
-    sums = (tree.statistics.get(q) for q in (STEP, HESSIAN))
-    return model.starts_at_mean and None not in sums
 
 
 def one_start(model: Model, tree: Tree, fitting: Fitting) -> bool:
@@ -391,13 +386,8 @@ def _open(bend: FloatArray, alpha: FloatArray, rate: float) -> bool:
 
 def _sure(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
     """Whether all equations hold, and would not with a quite different rate or l2."""
-    others = (2.0 * rate, l2), (rate, 2.0 * l2 + 1.0)
-    return _meet(equation, size, rate, l2) and not any(_meet(equation, size, *o) for o in others)
-
-
-def _meet(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
-    """Whether all equations hold."""
-    return _off(equation, size, rate, l2) <= _FITS
+    tried = (rate, l2), (2.0 * rate, l2), (rate, 2.0 * l2 + 1.0)
+    return [_off(equation, size, *one) <= _FITS for one in tried] == [True, False, False]
 
 
 def _off(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> float:

@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from .ledger import Ledger
 from .objects import PLAIN, Array, DType, Masked, Name, Stub, UnreadableError
-from .unpickler import MOST_BEHIND, Unpickler
+from .unpickler import MOST_BEHIND, Ledger, Unpickler
 
 MAX_NODES = 400_000
 MAX_DEPTH = 90
