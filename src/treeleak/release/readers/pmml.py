@@ -93,7 +93,7 @@ def read_pmml(data: bytes) -> Release:
             grown.append(GrownTree(model, fields))
     left = [Leftover("the file", "comments", beside)] if beside else []
     labels = _labels(grown, fields)
-    left += left_over(root, fields, len(grown), labels)
+    left += left_over(root, fields, grown, labels)
     left += [rest for t, g in enumerate(grown) for rest in unreached(g.unreached, t)]
     at_most(MOST_CLASSES, len(labels), "classes")
     at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
