@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.forms import SHORT, pieces
-from treeleak.auditing.inventory.known_classes import FILES, PARTS
+from treeleak.auditing.inventory.known_classes import FILES, LIGHTGBM, PARTS
 from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
 from treeleak.release.stored import Opaque, StoredObject
@@ -25,6 +25,10 @@ WORD = 16
 """Mean length of the value of a setting: the words that scikit-learn's options take are shorter,
 and so are numbers that someone chose."""
 _DIGITS, _LEAST_STEM = 8, 3
+NAMES, _IN_NAME = "names of columns and classes", 3
+"""What rules call them; numbers in one, as a day and the ends of an interval of a column have."""
+_NAMED_BY_HAND = ("onnx.", "ydf.")
+"""Files whose parts have names of their own."""
 _DRAWN = 1 << 20
 """Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
 
@@ -66,6 +70,8 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
     over = _names(names, columns)
     over |= _settings([part for part, rule in judged_parts if _is_short(rule)], columns)
     over |= _seeds([part for part, rule in judged_parts if rule.form is forms.seeds])
+    over |= _figures([p for p, rule in parts if rule.what == NAMES or (
+        _is_short(rule) and p.owner.type.startswith(_NAMED_BY_HAND))])  # fmt: skip
     return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
 
 
@@ -139,6 +145,21 @@ def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
     if len(strange) <= SHORT:
         return set()
     return {id(part) for part, texts in zip(parts, others, strict=True) if texts & strange}
+
+
+def _figures(parts: list[AnyPart]) -> set[int]:
+    """Names have few numbers in them, and lines of a table many."""
+    many: dict[int, int] = {}
+    seen: set[str] = set()
+    for part in parts:
+        texts = _texts(part.value)
+        if part.owner.type == LIGHTGBM:
+            texts = frozenset(word for text in texts for word in text.split())
+        for text in texts - seen:
+            if (more := forms.figures(text) - _IN_NAME) > 0:
+                many[id(part)] = many.get(id(part), 0) + more
+        seen |= texts
+    return {*many} if sum(many.values()) > SHORT else set()
 
 
 def _seeds(parts: list[AnyPart]) -> set[int]:
