@@ -118,6 +118,13 @@ def figures(text: str) -> int:
     return len(_FIGURE.findall(text))
 
 
+def is_long(number: Any) -> bool:
+    """Say whether a number has more than one digit, zeros at its ends aside."""
+    plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+    digits = f"{number:.12g}".partition("e")[0].lstrip("-").replace(".", "") if plain else ""
+    return digits.isdigit() and len(digits.strip("0")) > 1
+
+
 def _is_encoded(text: str) -> bool:
     """Say whether a text holds bytes as base64 and the like write them."""
     if len(text) < MIN_ENCODED:

@@ -92,7 +92,7 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        typed = code.judged(value)
+        typed = code.judged(value).plain
         return rules.UNKNOWN_CODE if typed is None else rules.CODE if typed else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
