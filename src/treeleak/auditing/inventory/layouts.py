@@ -152,6 +152,7 @@ def _catboost(stored: StoredObject) -> StoredObject:
         former = []
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, shape, sizes, stored.name)
+    more += _left(catboost_shapes.underived(accounted), stored.name)
     parts = dict(accounted)
     if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {
