@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from treeleak.auditing.inventory import catboost_shapes, xgboost_shapes
+from treeleak.auditing.inventory import catboost_shapes, lightgbm_shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import CATBOOST, LIGHTGBM, PARTS, XGBOOST, is_name
 from treeleak.auditing.inventory.shapes import (
     Accounted,
@@ -124,6 +124,7 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         booster = booster_from_text(text)
         # What the object says beside its text is the same again.
         state, left = {**state, **booster.state}, booster.leftovers
+    left = (*left, *_left(lightgbm_shapes.underived(state), stored.name))
     if isinstance(state.get("trees"), list):
         state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:

@@ -247,7 +247,8 @@ def _odd_lists(tree: Mapping[str, Any]) -> Iterator[str]:
     for key in ("split_indices", "default_left", "loss_changes", "split_type"):
         if key in held and np.count_nonzero(held[key][leaf & (parents > -1)]) > n_deleted:
             yield key
-    if (sums := held.get("sum_hessian")) is not None:
+    # Some programs write the same number everywhere.
+    if (sums := held.get("sum_hessian")) is not None and np.ptp(sums) > 0:
         added = sums[below].sum(axis=0)
         if (np.abs(added - sums[~leaf]) > _ADDED * np.maximum(np.abs(added), 1.0)).any():
             yield "sum_hessian"
