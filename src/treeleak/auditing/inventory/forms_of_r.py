@@ -84,7 +84,8 @@ def _of_rpart(value: Any, array: NDArray[Any], owner: StoredObject) -> bool:
         # Of categories, the side where each goes: a line for each test of a factor.
         table = vector_of(owner.get("splits"))
         listed = isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] > 1
-        return listed and len(array) == (table[:, 1] > 1).sum() and np.isin(array, _SIDES).all()
+        counted = listed and len(array) == (table[:, 1] > 1).sum()
+        return bool(counted and np.isin(array, _SIDES).all())
     frame = owner.get("frame")
     try:
         named = names_along(value, 1) or ()
