@@ -82,6 +82,46 @@ def test_the_inventory_knows_every_part(kind):
     assert any(e.mark == "leaks" and "statistics of the target" in e.what for e in found)
 
 
+def _value(table, value):
+    table["hash_map"][table["hash_stride"]] = value
+
+
+def _more(table):
+    for value in range(51, 90):
+        table["hash_map"] += [str(value), *[0] * (table["hash_stride"] - 1)]
+
+
+TAMPERED = {
+    "a small value": lambda table: _value(table, "51351402"),
+    "a value of no category": lambda table: _value(table, "5135140249301402511"),
+    "more values": _more,
+    "numbers of rows": lambda table: table["hash_map"].__setitem__(-1, 51),
+    "where no value is": lambda table: table["hash_map"].__setitem__(1, 51),
+    "a denominator": lambda table: table.update(counter_denominator=51351402),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+@pytest.mark.parametrize("kind", ["binary", "number", "three"])
+def test_tables_that_count_no_rows_are_left_over(kind, name, tmp_path):
+    def change(root):
+        TAMPERED[name](next(iter(root["ctr_data"].values())))
+
+    (tmp_path / "model.json").write_text(json.dumps(changed(kind, change)))
+    found = take_inventory(read_model(tmp_path / "model.json"), Context())
+    assert any(entry.unknown for entry in found)
+
+
+def test_hashes_that_are_not_of_their_texts_are_left_over(tmp_path):
+    def change(root):
+        for entry in root["features_info"]["cat_features_hash"]:
+            entry["hash"] = 51351402
+
+    (tmp_path / "model.json").write_text(json.dumps(changed("texts", change)))
+    found = take_inventory(read_model(tmp_path / "model.json"), Context())
+    assert any(entry.unknown for entry in found)
+
+
 def test_texts_of_hashes_are_named_where_the_file_has_them():
     assert "oslo" in to_release(FILES / "texts.json").levels["city"]
     assert to_release(FILES / "binary.json").levels["city"][0].startswith("hash ")

@@ -143,6 +143,51 @@ def plants(onnx):
         onnx.helper.make_node("Constant", [], ["z"], value=flags))  # fmt: skip
 
 
+def chained(onnx, step):
+    """Put steps, one for each row, between what the graph takes and its trees."""
+
+    def put(g):
+        new = [step([f"s{k}"], [f"s{k + 1}"], k) for k in range(60)]
+        steps = [onnx.helper.make_node("Identity", ["X"], ["s0"]), *new, *g.node]
+        next(n for n in steps if n.op_type == "TreeEnsembleClassifier").input[0] = "s60"
+        del g.node[:]
+        g.node.extend(steps)
+
+    return put
+
+
+def used_plants(onnx):
+    """Places of steps that lead to a result."""
+    make = onnx.helper.make_node
+    rows = (10 * np.unique(IRIS.data, axis=0)[:60]).round().astype(int).tolist()
+    names = ["x" + "_".join(map(str, row)) for row in rows]
+    for key in ("offset", "imputed_value_floats", "axes"):
+        yield key, chained(onnx, lambda a, b, k, key=key: make("Step", a, b, **{key: rows[k]}))
+    yield "names", chained(onnx, lambda a, b, k: make("Identity", a, b, name=names[k]))
+    words = [str(value) for row in rows for value in row]
+    labels = onnx.helper.make_attribute("classlabels_strings", words)
+    yield "labels", lambda g: g.node[-1].attribute[0].CopyFrom(labels)
+    typed = [onnx.helper.make_tensor_value_info(name, 1, [None, 1]) for name in names]
+    yield "inputs", lambda g: g.input.extend(typed)
+    yield (
+        "outputs",
+        lambda g: (
+            g.node.extend(make("Identity", ["probabilities"], [name]) for name in names),
+            g.output.extend(typed),
+        ),
+    )
+
+
+def test_rows_in_steps_that_are_used_are_found():
+    onnx = pytest.importorskip("onnx", reason="needs onnx, which writes the graphs")
+    for place, put in used_plants(onnx):
+        graph = onnx.load(FOLDER / "forest.onnx")
+        put(graph.graph)
+        model = model_from_onnx(graph.SerializeToString())
+        assert to_release(model).trees
+        assert any(e.unknown for e in take_inventory(model, Context(n_rows=150))), place
+
+
 def named(onnx, name):
     value = onnx.TensorProto(data_type=1, dims=[1], float_data=[1.0], name=name)
     return onnx.helper.make_node("Constant", [], ["z"], value=value)

@@ -22,6 +22,7 @@ IRIS, SICK = load_iris(), load_diabetes()
 X, Y = IRIS.data.astype(np.float32).astype(float), IRIS.target
 NAMES = ["a", "b & c", "d", "e"]
 TREE = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)
+SMALL = DecisionTreeRegressor(max_depth=2, random_state=0).fit(SICK.data[:, 2:3], SICK.target)
 
 
 def routed(found, rows, labels, weights=None):
@@ -318,6 +319,35 @@ def test_what_known_parts_hold_where_nothing_reads_it_is_left_over(where, more):
     data = clean.replace(where, more, 1)
     assert read_pmml(clean.encode()).leftovers == ()
     assert read_pmml(data.encode()).leftovers
+
+
+@pytest.mark.parametrize("names", ['id="{0}"', 'id="n{0}"', 'defaultChild="{0}" id="{1}"'])
+def test_names_of_nodes_that_number_none_are_left_over(names):
+    digits = iter(each([line.replace(".", "") for line in LINES], "{0} ").replace(",", "").split())
+    clean = document(TREE, NAMES, (0, 1, 2)).decode()
+    data = re.sub(r'id="(\d+)"', lambda found: names.format(next(digits), found[1]), clean)
+    assert read_pmml(data.encode()).leftovers
+
+
+@pytest.mark.parametrize("first", [1, 7])
+def test_nodes_may_be_numbered_one_after_the_other_or_by_halves(first):
+    clean = document(SMALL, ["a"], style="rattle").decode()
+    after = re.sub(r'id="(\d+)"', lambda found: f'id="n{int(found[1]) + first}"', clean)
+    halves = {1: 1, 2: 2, 3: 4, 4: 5, 5: 3, 6: 6, 7: 7}
+    by_halves = re.sub(r'id="(\d+)"', lambda found: f'id="{halves[int(found[1])]}"', clean)
+    assert read_pmml(after.encode()).leftovers == read_pmml(by_halves.encode()).leftovers == ()
+
+
+def test_numbers_of_inner_nodes_follow_from_leaves():
+    values = iter(X.ravel().tolist())
+    clean = document(SMALL, ["a"], style="rattle").decode()
+    inner = r'score="[^"]*"(?=[^<]*><(True|Simple)[^<]*><Node)'
+    changed = re.sub(inner, lambda _: f'score="{next(values)}"', clean)
+    uncounted = re.sub(r'recordCount="[^"]*"(?=[^<]*><[^<]*></Node)', "", clean)
+    assert read_pmml(clean.encode()).leftovers == ()
+    for data in (changed, uncounted):
+        assert data != clean
+        assert read_pmml(data.encode()).leftovers
 
 
 @pytest.mark.parametrize("value", ["5.1,3.5,1.4", "z"])

@@ -130,6 +130,71 @@ def test_a_binary_model_is_read_under_any_name_and_from_memory(tmp_path):
     assert unknown_parts(tmp_path / "memory") == []
 
 
+def _leaves(tree, key, value):
+    for k, left in enumerate(tree["left_children"]):
+        if left == -1:
+            tree[key][k] = value
+
+
+REPEATED = {
+    **{key: lambda tree, key=key: _leaves(tree, key, 1) for key in (
+        "split_indices", "default_left", "loss_changes")},
+    "parents": lambda tree: tree["parents"].reverse(),
+    "sum_hessian": lambda tree: tree["sum_hessian"].__setitem__(0, 51.35),
+    "id": lambda tree: tree.update(id=51),
+    "leaf_child_counts": lambda tree: tree.update(leaf_child_counts=[51] * len(tree["parents"])),
+    "num_deleted": lambda tree: tree["tree_param"].update(num_deleted="51"),
+    "num_feature": lambda tree: tree["tree_param"].update(num_feature="51"),
+    "categories_nodes": lambda tree: tree.update(
+        categories_nodes=[51, 35], categories_segments=[14, 2], categories_sizes=[0, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", REPEATED)
+def test_what_repeats_the_rest_of_a_tree_is_left_over_where_it_does_not(key, tmp_path):
+    root = json.loads((PRINTED / "xgboost-3.2.0" / "softprob.json").read_text())
+    for tree in root["learner"]["gradient_booster"]["model"]["trees"]:
+        REPEATED[key](tree)
+    (tmp_path / "model.json").write_text(json.dumps(root))
+    found = take_inventory(read_model(tmp_path / "model.json"), Context())
+    assert {name for entry in found if entry.unknown for name in entry.names} >= {key}
+
+
+def _first_leaf(root):
+    node = root["tree_info"][0]["tree_structure"]
+    while "left_child" in node:
+        node = node["left_child"]
+    return node
+
+
+OF_DUMPS = {
+    "internal_count": lambda root: _first_leaf(root).update(leaf_count=51),
+    "internal_weight": lambda root: _first_leaf(root).update(leaf_weight=51.35),
+    "importances": lambda root: root["feature_importances"].update(
+        dict.fromkeys(root["feature_importances"], 5135)),
+    "feature_infos": lambda root: root["feature_infos"][root["feature_names"][0]].update(
+        min_value=51, max_value=35),
+    "pandas_categorical": lambda root: root.update(pandas_categorical=[[51, 35], [14, 2]] * 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", OF_DUMPS)
+def test_what_a_dump_says_twice_is_left_over_where_it_differs(key, tmp_path):
+    root = json.loads((PRINTED / "lightgbm-4.7.0" / "multiclass.json").read_text())
+    OF_DUMPS[key](root)
+    (tmp_path / "model.json").write_text(json.dumps(root))
+    found = take_inventory(read_model(tmp_path / "model.json"), Context())
+    assert {name for entry in found if entry.unknown for name in entry.names} >= {key}
+
+
+def test_numbers_of_printed_nodes_that_xgboost_does_not_give_are_left_over(tmp_path):
+    text = "booster[0]:\n0:[f0<1] yes={0},no=2,missing=2\n\t{0}:leaf=1\n\t2:leaf=2\n"
+    for number, odd in ((1, False), (5135, True)):
+        (tmp_path / "model.txt").write_text(text.replace("{0}", str(number)))
+        found = take_inventory(read_model(tmp_path / "model.txt"), Context())
+        assert any(entry.unknown for entry in found) == odd
+
+
 @pytest.mark.parametrize("settings", [{}, {"learner": {}}, {"learner": {"metrics": []}}])
 def test_metrics_beside_those_of_the_settings_are_found(settings, tmp_path):
     data = (PRINTED / "xgboost-1.2.1" / "logistic.model").read_bytes()

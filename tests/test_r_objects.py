@@ -212,6 +212,81 @@ def test_code_cannot_hide_a_table(name):
     assert any(entry.unknown or entry.rows for entry in found)
 
 
+ROW_NAMES = ["x" + "_".join(str(abs(v)) for v in row) for row in TENTHS.reshape(-1, 4).tolist()]
+
+
+def function_of(row):
+    body = calls("c", ((None, np.array([v])) for v in row))
+    return StoredObject("R.function", {"formals": {}, "body": body, "environment": None})
+
+
+SPREAD = {
+    "functions": {f"f{k}": function_of(row) for k, row in enumerate(MEASURED)},
+    "symbols": calls("c", ((None, symbol(name)) for name in ROW_NAMES[:60])),
+    "texts": {f"f{k}": calls("c", [(None, np.array([name], dtype=object))])
+              for k, name in enumerate(ROW_NAMES)},
+    "names": {name: np.array([1.0]) for name in ROW_NAMES},
+    "settings": {f"s{k}": {"value": np.array([v]), "of": np.array(["x"], dtype=object)}
+                 for k, v in enumerate(MEASURED.ravel())},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_what_is_small_everywhere_is_counted_over_the_whole_object(name):
+    found = inventory(StoredObject("R.own", {"held": SPREAD[name]}))
+    assert any(entry.unknown for entry in found)
+
+
+def changed(file, *way):
+    """Read a model, and change one of its arrays by the last of the arguments."""
+    model = read_model(FILES / f"{file}.rds")
+    *keys, last, change = way
+    state = model.state
+    for key in keys:
+        state = state[key] if isinstance(state[key], dict) else state[key].state
+    held = state[last]
+    if isinstance(held, StoredObject):
+        held.state["value"] = change(held.state["value"].copy())
+    else:
+        state[last] = change(held.copy())
+    return model
+
+
+def below(array):
+    array[1:, 0] = np.resize(abs(TENTHS), len(array) - 1)
+    return array
+
+
+def behind(array):
+    array[-1, ..., 0] = 51
+    return array
+
+
+def where_0(array):
+    array[array == 0] = np.resize(MEASURED.ravel(), (array == 0).sum())
+    return array
+
+
+@pytest.mark.parametrize(
+    ("file", "way"),
+    [
+        ("rpart_classification", ("splits", below)),
+        ("rpart_classification", ("splits", lambda a: np.vstack([a, a]))),
+        ("rpart_classification", ("splits", lambda a: np.hstack([a, a]))),
+        ("rpart_classification", ("cptable", lambda a: MEASURED[:, :4])),
+        ("randomforest_classification", ("forest", "xbestsplit", where_0)),
+        ("randomforest_classification", ("forest", "treemap", behind)),
+        ("randomforest_classification", ("forest", "nodepred", behind)),
+        ("randomforest_classification", ("err.rate", lambda a: np.resize(MEASURED, (150, 3)))),
+    ],
+)
+def test_arrays_of_trees_hold_what_their_nodes_say(file, way):
+    assert not any(entry.unknown for entry in inventory(read_model(FILES / f"{file}.rds")))
+    model = changed(file, *way)
+    model.state["ntree"] = np.array([150.0])
+    assert any(entry.unknown or entry.rows for entry in inventory(model))
+
+
 def test_byte_code_that_r_compiles_is_plain():
     code = byte_code(np.array([12, 20, 0, 1]), symbol("x"), places(np.array([np.nan, 0, 0, 0])))
     (entry,) = inventory(StoredObject("R.own", {"body": code}))

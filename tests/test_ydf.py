@@ -22,7 +22,7 @@ from treeleak.release import read_model, to_release
 from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers import protobuf
-from treeleak.release.readers.ydf import _crc
+from treeleak.release.readers.ydf import _crc, unaccounted
 from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 
@@ -206,6 +206,59 @@ def test_rounds_that_training_cannot_have_had_are_unknown(start):
     state = {"number_of_trees": start + np.arange(60), "training_loss": rows}
     model = StoredObject("ydf.Entry", state)
     assert {n for e in take_inventory(model, Context()) if e.unknown for n in e.names} == {*state}
+
+
+def importances(rows, keys):
+    return [
+        StoredObject("ydf.VariableImportances", {
+            "key": key, "value.variable_importances": StoredObject(
+                "ydf.VariableImportance", {"attribute_idx": [1, 2, 3, 4], "importance": row})})
+        for key, row in zip(keys, rows, strict=False)
+    ]  # fmt: skip
+
+
+def column(row):
+    low, mean, high, spread = row
+    held = {"mean": mean, "min_value": low, "max_value": high, "standard_deviation": spread}
+    return StoredObject("ydf.Column", {f"numerical.{key}": v for key, v in held.items()})
+
+
+def scored(one, **changes):
+    return StoredObject(
+        one.type, {**one.state, **{f"evaluation.{k}": v for k, v in changes.items()}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "key", "change"),
+    [
+        ("forest", "header", "precomputed_variable_importances", lambda _, rows: importances(
+            rows, [f"SUM_SCORE_{k}" for k in range(60)])),
+        ("forest", "header", "precomputed_variable_importances", lambda _, rows: importances(
+            rows, ["SUM_SCORE"] * 60)),
+        ("forest", "header", "precomputed_variable_importances", lambda _, rows: importances(
+            rows, [f"MEAN_DECREASE_IN_AP_{k}_VS_OTHERS" for k in range(60)])),
+        ("forest", "random_forest_header", "mean_decrease_in_accuracy", lambda _, rows:
+            StoredObject("ydf.VariableImportance", {"attribute_idx": np.arange(240)})),
+        ("forest", "data_spec", "columns", lambda held, rows: [*held, *map(column, rows)]),
+        ("forest", "data_spec", "columns", lambda held, rows: [*held[:1], *map(column, rows[1:5])]),
+        ("forest", "random_forest_header", "out_of_bag_evaluations", lambda held, rows: held * 12),
+        ("forest", "random_forest_header", "out_of_bag_evaluations", lambda held, rows: [
+            scored(one, label_column=column(row)) for one, row in zip(held, rows, strict=False)]),
+        ("forest", "random_forest_header", "out_of_bag_evaluations", lambda held, rows: [
+            scored(one, **{"classification.confusion.counts": row.tolist()})
+            for one, row in zip(held, rows, strict=False)]),
+        ("boosted", "gradient_boosted_trees_header", "training_logs.entries", lambda _, rows:
+            StoredObject("ydf.Entry", {"number_of_trees": np.arange(1, 61), "loss": rows})),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_tree_column_or_round_stands_for_are_left_over(name, header, key, change):
+    folder = read_model(MODELS / name)
+    model = next(v for v in folder.files.values() if isinstance(v, StoredObject))
+    assert [*unaccounted(model.state)] == []
+    part, rows = model.get(header), np.abs(np.random.default_rng(0).normal(size=(60, 4)))
+    held = {**part.state, key: change(part.get(key), rows)}
+    assert [*unaccounted({**model.state, header: StoredObject(part.type, held)})]
 
 
 def _field(number, content):

@@ -50,6 +50,8 @@ CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
 
+MAY_BE_DRAWS = "may_be_draws"
+"""Code of the note on counts of a lone tree that a forest may have drawn."""
 HASH, ANOTHER = "hash ", "another"
 """How :attr:`Release.levels` call a category that is known by CityHash64 of its text, before the
 lower 32 bits; and all others."""

@@ -14,17 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory.code_of_r import judged
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.forms import SHORT, pieces
-from treeleak.auditing.inventory.known_classes import FILES, PARTS
+from treeleak.auditing.inventory.known_classes import FILES, LIGHTGBM, PARTS
 from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
+from treeleak.auditing.inventory.rules_of_r import CODE, SETTINGS
+from treeleak.auditing.inventory.vectors_of_r import vector_of
 from treeleak.release.stored import Opaque, StoredObject
 
 WORD = 16
 """Mean length of the value of a setting: the words that scikit-learn's options take are shorter,
 and so are numbers that someone chose."""
 _DIGITS, _LEAST_STEM = 8, 3
+NAMES, _IN_NAME = "names of columns and classes", 3
+"""What rules call them; numbers in one, as a day and the ends of an interval of a column have."""
+_NAMED_BY_HAND = ("onnx.", "ydf.", "R.")
+"""Files whose parts have names of their own."""
+MOST_LONG = 128
+"""Numbers of more than one digit among settings and code of an object of R: up to 57 were found in
+models of rpart, randomForest, ranger, gbm, partykit and caret that nobody had put anything in."""
 _DRAWN = 1 << 20
 """Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
 
@@ -66,6 +76,9 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
     over = _names(names, columns)
     over |= _settings([part for part, rule in judged_parts if _is_short(rule)], columns)
     over |= _seeds([part for part, rule in judged_parts if rule.form is forms.seeds])
+    over |= _figures([(p, _texts_in(p, rule)) for p, rule in parts if rule.what == NAMES or (
+        _is_short(rule) and p.owner.type.startswith(_NAMED_BY_HAND)) or rule is CODE])  # fmt: skip
+    over |= _typed([(p, rule) for p, rule in parts if rule in (CODE, SETTINGS)])
     return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
 
 
@@ -139,6 +152,51 @@ def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
     if len(strange) <= SHORT:
         return set()
     return {id(part) for part, texts in zip(parts, others, strict=True) if texts & strange}
+
+
+def _texts_in(part: Part, rule: Rule) -> frozenset[str]:
+    """List the texts in a part that somebody chose; in R, with the name under which it stands."""
+    if rule is CODE:
+        return judged(part.value).texts | {part.attribute}
+    texts = _texts(part.value)
+    if part.owner.type == LIGHTGBM:
+        return frozenset(word for text in texts for word in text.split())
+    return texts | ({part.attribute} if part.owner.type.startswith("R.") else set())
+
+
+def _figures(parts: list[tuple[AnyPart, frozenset[str]]]) -> set[int]:
+    """Names have few numbers in them, and lines of a table many."""
+    many: dict[int, int] = {}
+    seen: set[str] = set()
+    for part, texts in parts:
+        for text in texts - seen:
+            if (more := forms.figures(text) - _IN_NAME) > 0:
+                many[id(part)] = many.get(id(part), 0) + more
+        seen |= texts
+    return {*many} if sum(many.values()) > SHORT else set()
+
+
+def _typed(parts: Judged[AnyPart]) -> set[int]:
+    """Numbers that somebody typed, or set, have one digit mostly: those with more are few.
+
+    In R, any object can have settings of any name, and any number of functions.
+    """
+    longer: set[tuple[Any, ...]] = set()
+    holding: set[int] = set()
+    for part, rule in parts:
+        typed = rule is CODE
+        listed = judged(part.value).numbers if typed else _numbers_of(part.value)
+        for k, number in enumerate(listed):
+            if forms.is_long(number):
+                # A part of code has its numbers for itself; copies of a setting count once.
+                longer.add((id(part), k) if typed else (part.attribute, number))
+                holding.add(id(part))
+    return holding if len(longer) > MOST_LONG else set()
+
+
+def _numbers_of(value: Any) -> list[Any]:
+    array = vector_of(value)
+    return array.ravel().tolist() if isinstance(array, np.ndarray) else [value]
 
 
 def _seeds(parts: list[AnyPart]) -> set[int]:

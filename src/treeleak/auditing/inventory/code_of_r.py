@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms
+from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
 
 MOST_CONSTANTS = 64
@@ -46,14 +47,23 @@ def is_code(value: Any) -> bool:
     return isinstance(value, StoredObject) and (value.type in _CODE or _is_source(value))
 
 
-def judged(value: Any) -> bool | None:
-    """Say whether code holds only words and single numbers, as what is typed does.
+@dataclass(frozen=True)
+class Typed:
+    """What code holds beside its words."""
 
-    None where it holds more numbers and texts, in all its calls together, than anybody types, or
-    byte code that R does not compile; False where something else stands in it.
-    """
+    plain: bool | None
+    """Whether these are words and single numbers, as what is typed; None where there are more, in
+    all its calls together, than anybody types, or byte code that R does not compile."""
+    numbers: tuple[Any, ...] = ()
+    texts: frozenset[str] = frozenset()
+    """Names and constants."""
+
+
+def judged(value: Any) -> Typed:
+    """Say whether code holds only words and single numbers, as what is typed does, and which."""
     stack, seen = [value], set()
     constants, plain = 0, True
+    numbers, texts = list[Any](), set[str]()
     while stack:
         one = stack.pop()
         if id(one) in seen:
@@ -64,6 +74,7 @@ def judged(value: Any) -> bool | None:
             plain &= _is_plain_source(one)
         elif isinstance(one, StoredObject) and one.type in _NAMED:
             plain &= forms.is_text(one.get("name"), forms.MAX_NAME)
+            texts.add(str(one.get("name")))
             stack += [v for k, v in one.state.items() if k != "name"]
         elif isinstance(one, StoredObject):
             known = one.type in (*_CODE, "R.vector", "R.srcref")
@@ -72,7 +83,7 @@ def judged(value: Any) -> bool | None:
         elif isinstance(one, Opaque):
             inside = _constants_of(one)
             if inside is None:
-                return None
+                return Typed(None)
             stack += inside
         elif isinstance(one, (Mapping, list, tuple)):
             stack += one.values() if isinstance(one, Mapping) else one
@@ -83,9 +94,12 @@ def judged(value: Any) -> bool | None:
         elif isinstance(one, (str, bytes)):
             plain &= len(one) <= forms.MAX_PROSE
             plain &= isinstance(one, bytes) or not forms.is_like_row(one)
+            texts.add(str(one))
+        elif isinstance(one, (int, float)):
+            numbers.append(one)
         if constants > MOST_CONSTANTS or len(seen) > _MOST_SEEN:
-            return None
-    return plain
+            return Typed(None)
+    return Typed(plain, tuple(numbers), frozenset(texts))
 
 
 def _constants_of(code: Opaque) -> list[Any] | None:

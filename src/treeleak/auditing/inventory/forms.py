@@ -43,6 +43,7 @@ LETTERS_IN_PROSE = 0.6
 
 # Numbers in a row, as a line of a table has them.
 _ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA-F]{24,}")
+_FIGURE = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 MIN_ENCODED = 20
 _BITS = re.compile(r"[01]{20,}")
 _RUN = re.compile(r"[A-Za-z0-9+/=]{20,}")
@@ -110,6 +111,18 @@ def is_text(value: Any, most: int = MAX_TEXT) -> bool:
 def is_like_row(text: str) -> bool:
     """Say whether a text looks like a line of a table of numbers."""
     return _ROW_LIKE.fullmatch(text) is not None
+
+
+def figures(text: str) -> int:
+    """Count the numbers in a text: of six digits each, as a long one can be several."""
+    return len(_FIGURE.findall(text))
+
+
+def is_long(number: Any) -> bool:
+    """Say whether a number has more than one digit, zeros at its ends aside."""
+    plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+    digits = f"{number:.12g}".partition("e")[0].lstrip("-").replace(".", "") if plain else ""
+    return digits.isdigit() and len(digits.strip("0")) > 1
 
 
 def _is_encoded(text: str) -> bool:

@@ -17,11 +17,11 @@ import numpy as np
 from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Change, Context, Rule
-from treeleak.auditing.inventory.forms import MAX_NAME, SHORT, is_code, pieces, short
+from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.r_objects import context_of_r, inside_r, is_r, rest_of, rule_of_r
+from treeleak.auditing.inventory.r_objects import WALK as OF_R
 from treeleak.auditing.inventory.rules import (
     INTERNAL,
     RULES,
@@ -30,9 +30,9 @@ from treeleak.auditing.inventory.rules import (
     STORED,
     UNKNOWN,
 )
-from treeleak.auditing.inventory.rules_of_r import CODE
 from treeleak.auditing.inventory.shapes import Accounted
 from treeleak.auditing.inventory.stored_rows import Held, Table, values_of_people
+from treeleak.auditing.inventory.walks import Named, Walk
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Mark
@@ -44,8 +44,8 @@ from treeleak.release.stored import Opaque, StoredObject
 
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000
-MOST_OF_R = 2_000_000
-"""Of R's trees, each node is a list of lists; each is looked at once."""
+WALKS: tuple[Walk, ...] = (OF_R,)
+"""Of the kinds of objects that are not walked through by attributes of known classes."""
 MOST_TOLD = 3
 """Sentences in numbers about one part of a model."""
 
@@ -141,8 +141,8 @@ def take_inventory(
         model = StoredObject("release", document, leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
-    if is_r(model) or is_around(model):
-        context = context_of_r(model, context)
+    for walk in WALKS:
+        context = walk.context(model, context) if walk.owns(model) or is_around(model) else context
     table = None if rows is None else Table.of(rows)
     context = context if table is None else replace(context, rows=rows, table=table)
     found: dict[tuple[str, Rule], Counter[str]] = {}
@@ -261,7 +261,7 @@ def _may_be_of_people(part: _Part, rule: Rule) -> bool:
     """Whether to count values: not in settings or averages, nor where a finding says more."""
     if rule.rows or rule.unknown or rule.names == SEED_NAMES:
         return False
-    if is_r(part.owner) and not isinstance(part.value, np.ndarray):
+    if _walk_of(part.owner) and not isinstance(part.value, np.ndarray):
         return False
     # Those of encoders of labels are the values of a column.
     return rule.mark != "harmless" or part.name == "classes_"
@@ -276,9 +276,10 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
     """Walk through all that is stored; a container that a rule knows is taken as a whole."""
     seen: set[tuple[int, str]] = set()
     stack = _members(model.name, model)
-    if is_r(model):
-        # What a file of R holds may itself be a table.
-        whole = StoredObject("R.file", {model.name: model})
+    of_model = _walk_of(model)
+    if of_model is not None:
+        # What such a file holds may itself be a table.
+        whole = StoredObject(f"{model.type.partition('.')[0]}.file", {model.name: model})
         stack = [
             _Part(model.name, whole, model.name, model, model.name),
             *stack[: -len(model.state)],
@@ -286,15 +287,15 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
     while stack:
         part = stack.pop()
         rule = UNKNOWN if part.left_over else _known(part, context)
-        of_r = is_r(part.owner) or is_r(part.value)
+        walk = _walk_of(part.owner, part.value)
         # Environments of R refer to each other, and to themselves.
-        key = (id(part.value), "" if of_r else part.path)
+        key = (id(part.value), part.path if walk is None else "")
         if rule is not None:
-            if of_r and not part.left_over and rule is not CODE and key not in seen:
+            if walk and not part.left_over and rule not in walk.alone and key not in seen:
                 # Attributes of a table, or of a vector, can hold others.
-                rest = rest_of(part.value)
+                rest = walk.beside(part.value)
                 seen.update([key] if rest else [])
-                stack += _inside_r(part, rest)
+                stack += _parts(part, rest)
             # Flags and what is left empty would only fill the list.
             if rule.unknown or not _is_flag(part.value):
                 yield part, rule
@@ -305,7 +306,7 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
             judged, inside = _apart(part, context)
             yield from judged
             stack += inside
-        if len(seen) > (MOST_OF_R if is_r(model) else MOST_CONTAINERS):
+        if len(seen) > (MOST_CONTAINERS if of_model is None else of_model.most):
             raise BadModel("the model is nested in more ways than any fitted model is")
 
 
@@ -316,8 +317,8 @@ def _is_flag(value: Any) -> bool:
 
 def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
-    if is_r(part.owner) or is_r(part.value):
-        return _of_class(part, context) or rule_of_r(part.owner, part.name, part.value, context)
+    if (walk := _walk_of(part.owner, part.value)) is not None:
+        return _of_class(part, context) or walk.rule(part.owner, part.name, part.value, context)
     if (beside := rule_beside(part.owner, part.name, part.value, context)) is not None:
         return beside
     if any(map(hides_bits, _arrays(part.value))):
@@ -394,10 +395,9 @@ def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list
 def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
     """Take a container apart: what is told of its own values, and the parts within it."""
     value, path = part.value, part.path
-    if is_r(part.owner):
-        odd = isinstance(value, Mapping) and any(len(str(k)) > MAX_NAME for k in value)
-        odd |= isinstance(value, StoredObject) and not is_name(value.type)
-        return [(part, UNKNOWN)] if odd else [], _inside_r(part, inside_r(value))
+    if (walk := _walk_of(part.owner)) is not None:
+        odd = walk.is_odd(value)
+        return [(part, UNKNOWN)] if odd else [], _parts(part, walk.inside(value))
     if isinstance(value, StoredObject):
         known_type = known_class(part.owner.type)
         known = known_type is not None or part.owner.type in _OWN
@@ -442,10 +442,15 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     return [(part, _unknown(value, context))], inside
 
 
-def _inside_r(part: _Part, inside: Iterable[tuple[str | None, Any]]) -> list[_Part]:
-    """Parts of a container of R, each of which goes by its name."""
+def _walk_of(*values: Any) -> Walk | None:
+    """Find how objects are walked through of whose kind one of these is; None of known classes."""
+    return next((walk for walk in WALKS if any(map(walk.owns, values))), None)
+
+
+def _parts(part: _Part, inside: Iterable[Named]) -> list[_Part]:
+    """Parts of a container, each of which goes by its name."""
     value, path = part.value, part.path
-    if isinstance(value, StoredObject) and not is_r(value):
+    if isinstance(value, StoredObject) and _walk_of(value) is None:
         return _members(path, value, part)
     owner = value if isinstance(value, StoredObject) else part.owner
     found = [

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from treeleak.auditing.inventory import catboost_shapes, xgboost_shapes
+from treeleak.auditing.inventory import catboost_shapes, lightgbm_shapes, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import CATBOOST, LIGHTGBM, PARTS, XGBOOST, is_name
-from treeleak.auditing.inventory.shapes import Accounted, Shape, Sizes, left_over, without
+from treeleak.auditing.inventory.shapes import (
+    Accounted,
+    Place,
+    Shape,
+    Sizes,
+    left_over,
+    without,
+)
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, trainings
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.readers.xgboost_json import booster_from_bytes
@@ -59,7 +66,12 @@ def _accounted(
 ) -> tuple[Mapping[str, Any], tuple[Leftover, ...]]:
     """Part a document into what its shape accounts for, and what is left over."""
     found = list(left_over(document, shape, sizes))
-    left = tuple(
+    return without(document, [place for place, _ in found]), _left(found, of)
+
+
+def _left(found: Iterable[tuple[Place, Any]], of: str) -> tuple[Leftover, ...]:
+    """Name what is left over by its place."""
+    return tuple(
         Leftover(
             of + "".join("[*]" if isinstance(key, int) else f".{key}" for key in place[:-1]),
             last if is_name(last := str(place[-1])) else UNNAMED,
@@ -68,7 +80,6 @@ def _accounted(
         )
         for place, value in found
     )
-    return without(document, [place for place, _ in found]), left
 
 
 # -------------------------------------------------------------------------------------- XGBoost
@@ -83,6 +94,7 @@ def _xgboost(stored: StoredObject) -> StoredObject:
     document = {key: state.pop(key) for key in _XGBOOST_ROOT if key in state}
     sizes = xgboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
+    more += _left(xgboost_shapes.underived(accounted), stored.name)
     return StoredObject(stored.type, {**_parts_of(accounted), **state}, leftovers=(*left, *more))
 
 
@@ -112,6 +124,7 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         booster = booster_from_text(text)
         # What the object says beside its text is the same again.
         state, left = {**state, **booster.state}, booster.leftovers
+    left = (*left, *_left(lightgbm_shapes.underived(state), stored.name))
     if isinstance(state.get("trees"), list):
         state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:
@@ -140,6 +153,7 @@ def _catboost(stored: StoredObject) -> StoredObject:
         former = []
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, shape, sizes, stored.name)
+    more += _left(catboost_shapes.underived(accounted), stored.name)
     parts = dict(accounted)
     if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {

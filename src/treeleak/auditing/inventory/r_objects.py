@@ -22,7 +22,9 @@ from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory import rules_of_r as rules
 from treeleak.auditing.inventory import vectors_of_r as vectors
 from treeleak.auditing.inventory.conditions import Context, Rule, fits
+from treeleak.auditing.inventory.known_classes import is_name
 from treeleak.auditing.inventory.owners import hides_bits
+from treeleak.auditing.inventory.walks import Walk
 from treeleak.release.adapters.r.values import whole
 from treeleak.release.stored import Opaque, StoredObject, objects_in
 
@@ -92,7 +94,7 @@ def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> R
     if table is not None and (of_table := _of_table(table, name, context)) is not None:
         return of_table
     if code.is_code(value):
-        typed = code.judged(value)
+        typed = code.judged(value).plain
         return rules.UNKNOWN_CODE if typed is None else rules.CODE if typed else None
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         array = np.array([*value, None], dtype=object)[:-1]
@@ -181,7 +183,7 @@ def _known_fields(owner: str) -> tuple[str, ...]:
     return tuple(" ".join((rules.ENTRY_NAMES, *of_class)).split())
 
 
-def rest_of(value: Any) -> list[tuple[str, Any]]:
+def rest_of(value: Any) -> list[tuple[str | None, Any]]:
     """List what stands beside the columns of a table, or beside the entries of a vector."""
     if not isinstance(value, (StoredObject, Mapping)):
         return [("content", value.content)] if isinstance(value, Opaque) else []
@@ -204,3 +206,17 @@ def inside_r(value: Any) -> Iterator[tuple[str | None, Any]]:
     if isinstance(members, Mapping):
         return ((str(k), v) for k, v in members.items())
     return ((None, v) for v in members)
+
+
+def _is_odd(value: Any) -> bool:
+    """Say whether a name is too long, or a class is called as none can be."""
+    if isinstance(value, Mapping):
+        return any(len(str(key)) > forms.MAX_NAME for key in value)
+    return isinstance(value, StoredObject) and not is_name(value.type)
+
+
+WALK = Walk(
+    owns=is_r, context=context_of_r, rule=rule_of_r, inside=inside_r, beside=rest_of,
+    alone=(rules.CODE,), is_odd=_is_odd, most=2_000_000,
+)  # fmt: skip
+"""Of R's trees, each node is a list of lists; each is looked at once."""

@@ -47,10 +47,9 @@ def _per_leaf(value: Any, owner: StoredObject) -> bool:
     return len(np.unique(np.stack(lists), axis=1).T) == len(value)
 
 
-def _short_numbers(value: Any, owner: StoredObject) -> bool:
-    """Numbers, as many as columns that a step could have."""
-    array = numbers_in(value)
-    return array is not None and array.size <= max(forms.SHORT, owner.get("n_features_in_", 0))
+def _numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Numbers; the reader has counted them, over all steps."""
+    return numbers_in(value) is not None
 
 
 def _typed(value: Any, owner: StoredObject) -> bool:
@@ -107,6 +106,6 @@ OF_EXCHANGE: tuple[Rule, ...] = (
     Rule("offset scale imputed_value_floats imputed_value_int64s", "not assessed",
          "fitted parameters",
          "They are means and spreads of columns over all rows, or their ends, which are values of "
-             "single rows.", owner="Node", form=_short_numbers),
+             "single rows.", owner="Node", form=_numbers),
 )
 # fmt: on

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory import forms
+from treeleak.auditing.inventory import forms, forms_of_r
 from treeleak.auditing.inventory.conditions import Context, Rule
 from treeleak.auditing.inventory.vectors_of_r import (
     columns_of,
@@ -66,9 +66,7 @@ def _summary(value: Any, owner: StoredObject) -> bool:
     table = columns_of(value)
     if size <= _MOST and table is not None and table.kind != "frame" and texts_of(table.rows):
         return True
-    trees = [vector_of(owner.get(k)) for k in ("ntree", "n.trees", "num.trees")]
-    listed = [n for a in trees if isinstance(a, np.ndarray) for n in a.ravel().tolist()]
-    return size <= _MOST and lines in listed
+    return size <= _MOST and 0 < lines == forms_of_r.n_trees(owner)
 
 
 def _about(value: Any, context: Context) -> bool:
@@ -125,24 +123,26 @@ OF_CLASSES: tuple[Rule, ...] = (
         change="counts", form=lambda v, _: not _is_frame(v) or {"var", "n"} <= {*v.state}),
     Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
         "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
-        change="leaves", form=lambda v, _: not isinstance(v, StoredObject)),
+        change="leaves", form=forms_of_r.predictions),
     Rule("ensemble node nodes tree prediction_weights weights", "leaks", "the rows of each node",
         "Nodes keep weights of training rows, counts, or predictions that are computed from them.",
         owner="RandomForest* BinaryTree* cforest* constparty* party*", change="counts",
         form=lambda v, _: not _is_frame(v)),
     Rule("split.values xbestsplit splits c.splits csplit", "leaks", "thresholds",
         "Each lies between two values of training rows, mostly half-way.",
-        owner=f"{_FORESTS} {_TREES}", change="values"),
+        owner=f"{_FORESTS} {_TREES}", change="values", form=forms_of_r.thresholds),
     Rule("child.nodeIDs split.varIDs treemap nodestatus bestvar ndbigtree leftDaughter "
         "rightDaughter var.type ncat maxcat nrnodes is.ordered ordered var.monotone "
         "var.levels", "not assessed", "shape of the trees", "Predictions need it. The choice of "
         "splits depends on the rows. This audit does not attack the shape alone.",
         owner=f"{_FORESTS} {_TREES}",
-        form=lambda v, _: not isinstance(v, StoredObject) or v.type == "R.vector"),
+        form=forms_of_r.shape),
     Rule("trees", "leaks", "what each node predicts", "Each node of a boosted tree has its split, "
         "its prediction and its number of rows.", owner="gbm*", change="leaves",
         form=lambda v, _: not _is_frame(v)),
-    Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared cptable results "
+    Rule("cptable", "harmless", "scores", "Averages over rows, for columns, trees or settings.",
+        owner="rpart*", form=forms_of_r.complexities),
+    Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared results "
         "resample bestTune perfNames importance importanceSD localImportance variable.importance "
         "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "
         "df.null rank iter converged boundary metric maximize yLimits modelInfo", "harmless",

@@ -176,8 +176,7 @@ def with_known_categories(
             continue
         column = table.parts[0].column
         rest = _undone(table.keys[:, None], [_choices(p, columns) for p in table.parts[1:]])
-        hashes = (rest * _UNMIX * _UNMIX).astype(np.int64)
-        fits = hashes == hashes.astype(np.int32)
+        hashes, fits = codes_of(rest)
         if fits.any(axis=1).all():
             values[column] = tuple(sorted({*values.get(column, ()), *hashes[fits].tolist()}))
             complete.add(column)
@@ -189,6 +188,12 @@ def with_known_categories(
         if known
     }
     return replace(columns, values=values, levels=levels)
+
+
+def codes_of(keys: Hashes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Give the hash of a category that each value is made of, and whether it can be one."""
+    hashes = (keys * _UNMIX * _UNMIX).astype(np.int64)
+    return hashes, hashes == hashes.astype(np.int32)
 
 
 def _distinct(texts: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ attributes, as ``onnx.proto`` lays them out. Subgraphs stay bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,11 @@ Element: 5 map_type Map
 Map: 1 key_type i, 2 value_type MapValue
 MapValue: 1 tensor_type TensorType
 """)  # noqa: E501
+MOST_LOOSE, PER_PART = 32, 6
+"""Numbers of steps that are no trees: in all, and for each column and class."""
+_FEWEST_CLASSES = 2
+"""Of an ensemble with one score, and no labels."""
+_LABELS = ("classlabels_strings", "classlabels_int64s")
 _HELD = ("f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
 """Where an attribute has its value, by its type from 1 on."""
 _EMPTY: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": b""}
@@ -128,10 +133,39 @@ def _reached(state: Mapping[str, Any], left: list[Leftover]) -> None:
             idle.append(dict(node.state))
         needed.update(node.get("input", ()))
     odd = sorted((needed | {*state["value_info"]}) - given)
+    odd += sorted({*state["input"]} - needed)
     for what, content in (("steps that lead to no result", idle[::-1]),
-                          ("names that no step gives", odd)):  # fmt: skip
+                          ("names that no step gives or takes", odd),
+                          *_beside_trees(state["nodes"], len(state["input"]))):  # fmt: skip
         if content:
             left.append(Leftover("the graph", what, content))
+
+
+def _beside_trees(nodes: Sequence[StoredObject], n_inputs: int) -> Iterator[tuple[str, list[Any]]]:
+    """List labels and numbers of steps that are no trees, where they are more than trees need."""
+    trees = [node for node in nodes if node.name in ENSEMBLES]
+    steps = [node for node in nodes if node.name not in ENSEMBLES]
+    classes, labels = (
+        {x for key in _LABELS for node in group for x in node.get(key, ())}
+        for group in (trees, steps)
+    )
+    targets = [n for node in trees if isinstance(n := node.get("n_targets"), int)]
+    if len(labels) > max(_FEWEST_CLASSES, len(classes), *targets, 0):
+        yield "more labels than there are classes", sorted(labels, key=str)
+    beside = (v for node in steps for key, v in node.state.items() if key not in _LABELS)
+    numbers = [x for value in beside for x in _numbers_in(value)]
+    tested = [node.get("nodes_featureids", ()) for node in trees]
+    columns = max((int(ids.max()) + 1 for ids in tested if len(ids)), default=0)
+    if len(numbers) > MOST_LOOSE + PER_PART * (columns + n_inputs + len(labels)):
+        yield "more numbers than columns have in steps", numbers
+
+
+def _numbers_in(value: Any) -> Iterator[int | float]:
+    if isinstance(value, (list, np.ndarray)):
+        for one in value if isinstance(value, list) else value.ravel().tolist():
+            yield from _numbers_in(one)
+    elif isinstance(value, (int, float)):
+        yield value
 
 
 def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:

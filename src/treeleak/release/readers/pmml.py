@@ -21,7 +21,7 @@ from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
 from treeleak.release.readers.pmml_trees import NUMBER, ON_MISSING, Fields, GrownTree, valid_values
 from treeleak.release.registry import describe_format, reader
-from treeleak.release.release import Release
+from treeleak.release.release import MAY_BE_DRAWS, Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
@@ -43,7 +43,7 @@ LONE = static_message(
     "The file does not say whether rows had weights, or were drawn with replacement, as a tree of "
     "a random forest draws them: a row drawn twice counts as two. Numbers of rows, and of proved "
     "rows, are such numbers. Give the number of rows (--n-rows) only if neither is so.",
-    "may_be_draws",
+    MAY_BE_DRAWS,
 )
 NAMED = static_message(
     "The file holds no numbers of rows, only the class that each leaf predicts.", "pmml_named"
@@ -91,7 +91,7 @@ def read_pmml(data: bytes) -> Release:
             grown.append(GrownTree(model, fields))
     left = [Leftover("the file", "comments", beside)] if beside else []
     labels = _labels(grown, fields)
-    left += left_over(root, fields, len(grown), labels)
+    left += left_over(root, fields, grown, labels)
     left += [rest for t, g in enumerate(grown) for rest in unreached(g.unreached, t)]
     at_most(MOST_CLASSES, len(labels), "classes")
     at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
@@ -262,7 +262,7 @@ _PLACES = {
 _SURROGATES = 5
 """Tests that stand in for another, as most programs keep at most."""
 _SENTENCE, _MOST_FIGURES, _WORD = 120, 4, 64
-_ID = re.compile(r"\d{1,10}|[A-Za-z][\w-]{0,15}")
+_ID = re.compile(r"([A-Za-z_-]{0,16})(\d{1,10})")
 _FIGURES = re.compile(r"\d+")
 _SCHEMA = re.compile(
     r"(http://www\.dmg\.org/[A-Za-z]{0,4}[\d_.-]{1,6}(/pmml-[\d-]{1,6}\.xsd)?\s*){1,4}"
@@ -272,14 +272,16 @@ _BASE, _PER_PART = 32, 6
 
 
 def left_over(
-    root: Element, fields: Fields, n_trees: int, classes: Sequence[str]
+    root: Element, fields: Fields, grown: Sequence[GrownTree], classes: Sequence[str]
 ) -> Iterator[Leftover]:
     """List what the reader does not use, and what no program writes into every file.
 
-    Numbers outside of the trees are left over if they are many, also those in texts.
+    Numbers that make no tree, and do not follow from one, are left over if they are many, also
+    those in texts.
     """
     waiting = [(root, root, "the file")]
-    loose, ids, texts, dated, most = list[str](), list[str](), dict[str, int](), 0, _BASE
+    texts, dated, most = dict[str, int](), 0, _BASE
+    loose, ids = list[str](), list[str]()
     said = {*fields.names, *classes, *(x for v in fields.levels.values() for x in v)}
     if (target := fields.target) is not None:
         said |= {target.get("name"), *valid_values(target)}
@@ -310,8 +312,9 @@ def left_over(
             else:
                 odd[name] = value
         if tag == "Node":
-            ids.append(element.get("id"))
             odd |= _other_shares(element)
+        if tag in ("TreeModel", "Segmentation"):
+            ids += _unnumbered(element)
         dated += tag == "Timestamp"
         most += _SURROGATES * (element.get("booleanOperator") == "surrogate")
         if tag == "Constant" and NUMBER.fullmatch(element.text):
@@ -323,13 +326,41 @@ def left_over(
         if odd:
             yield Leftover(where, f"parts of {tag}", odd)
         waiting += [(child, element, tag) for child in reversed(element.children)]
-    most += _PER_PART * (len(fields.names) + len(classes) + n_trees)
+    most += _PER_PART * (len(fields.names) + len(classes) + len(grown))
     if len(loose) > most:
         yield Leftover("the file", "more numbers than models have beside their trees", loose)
     if sum(texts.values()) > most:
         yield Leftover("the file", "more numbers in texts than models have", [*texts])
-    if not all(_ID.fullmatch(one) or not one for one in ids):
-        yield Leftover("the trees", "names of nodes", ids)
+    if ids:
+        yield Leftover("the trees", "names of nodes that do not number them", ids)
+    numbered = {c: i for i, c in enumerate(classes)}
+    for t, tree in enumerate(grown):
+        if odd_numbers := tree.underived(numbered):
+            yield Leftover(f"tree {t}", "numbers that do not follow from leaves", odd_numbers)
+
+
+def _unnumbered(model: Element) -> list[str]:
+    """List the names of nodes, or of segments, that do not number them.
+
+    A program counts them, each after its parent, or numbers the children of k as 2k and 2k + 1.
+    """
+    pairs: list[tuple[Element, Element]] = [(model, c) for c in model.all("Node", "Segment")]
+    for _, node in pairs:
+        pairs += [(node, child) for child in node.all("Node")]
+    odd = [node.get("defaultChild") for _, node in pairs]
+    odd = [x for x, (_, node) in zip(odd, pairs, strict=True)
+           if x and x not in {c.get("id") for c in node.all("Node")}]  # fmt: skip
+    named = [(above, node.get("id")) for above, node in pairs if node.get("id")]
+    read = [_ID.fullmatch(name) for _, name in named]
+    numbers = [int(found[2]) for found in read if found]
+    if not named or len({found and found[1] for found in read}) > 1 or not numbers:
+        return [*odd, *(name for _, name in named)]
+    of = {id(node): int(_ID.sub(r"\2", node.get("id"))) for _, node in pairs if node.get("id")}
+    steps = [(of.get(id(above), -1), n) for (above, _), n in zip(named, numbers, strict=True)]
+    each = len({*numbers}) == len(numbers) > max(numbers) - min(numbers)
+    counted = each and all(above < n for above, n in steps)
+    halved = all(above in (n // 2, (n - 1) // 2) or (above < 0 and n < 2) for above, n in steps)
+    return odd if counted or halved else [*odd, *(name for _, name in named)]
 
 
 def unreached(nodes: Sequence[Element], tree: int) -> Iterator[Leftover]:

@@ -226,7 +226,13 @@ def _booster(trees: Sequence[Sequence[_Node]], left: Sequence[Leftover]) -> Stor
         "gradient_booster": {"model": model},
         "learner_model_param": {"num_feature": str(n_columns)},
     }
-    return replace(booster_from_dict({"learner": learner}), leftovers=tuple(left))
+    # Level by level, or with all nodes kept, no number is larger.
+    odd = [node["nodeid"] for nodes in trees for node in nodes
+           if node["nodeid"] >= max(2 * len(nodes), (2 << node["depth"]) - 1)]  # fmt: skip
+    more = (
+        [Leftover("the trees", "numbers of nodes that XGBoost does not give", odd)] if odd else []
+    )
+    return replace(booster_from_dict({"learner": learner}), leftovers=(*left, *more))
 
 
 def _tree(nodes: Sequence[_Node], place: dict[str, int], t: int) -> dict[str, Any]:

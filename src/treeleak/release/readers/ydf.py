@@ -20,13 +20,23 @@ from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.readers.protobuf import Messages, as_columns, names_in, tables_of
 from treeleak.release.registry import describe_format, reader_of_files
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 
 MOST_BYTES, MOST_HEADER = 2**28, 2**25
 """Of a file of nodes, unpacked, and of any other file: some 10 microseconds for each field."""
 MOST_NODES, MOST_IN_TREE = 2**23, 2**20
 MOST_MEMBERS = 2**26
 """Categories in all tests for them."""
+MOST_AHEAD = 30
+"""Rounds for which training goes on in vain, unless someone changes it; the log has these, too."""
+_ROUNDING = 1e-5
+_ROLES = ("label_col_idx", "ranking_group_col_idx", "uplift_treatment_col_idx",
+          "label_entry_age_col_idx", "label_event_observed_col_idx")  # fmt: skip
+_IMPORTANCE = re.compile(
+    r"NUM_NODES|NUM_AS_ROOT|SUM_SCORE|(INV_)?MEAN_MIN_DEPTH|MEAN_DECREASE_IN_ACCURACY|"
+    r"MEAN_INCREASE_IN_RMSE|MEAN_DECREASE_IN_(AP|AUC|PRAUC)_(?P<of>.{1,128})_VS_OTHERS"
+)
+"""Names of lists of importances, some for each class."""
 MARK = "data_spec.pb"
 HEADERS = {"RandomForestHeader": "random_forest_header.pb",
            "GradientBoostedTreesHeader": "gradient_boosted_trees_header.pb"}  # fmt: skip
@@ -145,7 +155,74 @@ def read_ydf(files: Mapping[str, Path]) -> StoredObject:
     for name in sorted(files.keys() - {"header.pb", MARK, HEADERS[kind], *nodes}):
         if content := _bytes(files[name], name, MOST_HEADER):
             messages.keep(name, "what the file holds", content)
-    return StoredObject("ydf.Model", state, leftovers=messages.leftovers)
+    left = tuple(Leftover(where, what, held) for where, what, held in unaccounted(state))
+    return StoredObject("ydf.Model", state, leftovers=(*messages.leftovers, *left))
+
+
+def unaccounted(state: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """List parts of headers that no tree, column or round of the model stands for.
+
+    Each with its place, and what it is.
+    """
+    model, spec = state["header"], state["data_spec"]
+    kind = next(kind for kind, name in HEADERS.items() if name.removesuffix(".pb") in state)
+    header, columns = state[HEADERS[kind].removesuffix(".pb")], spec.get("columns", [])
+    used = {model.get(key, -1) for key in _ROLES} | {*model.get("input_features", [])}
+    used |= {weights.get("attribute_idx", -1)} if (weights := model.get("weights")) else set()
+    if odd := [c.state for k, c in enumerate(columns) if k not in used or not _is_possible(c)]:
+        yield "data_spec.pb", "columns that the model does not use, or that cannot be", odd
+    known = used & {*range(len(columns))}
+    sets = [(held.get("key", ""), held.get("value.variable_importances"))
+            for held in model.get("precomputed_variable_importances", [])]  # fmt: skip
+    once = len({key for key, _ in sets}) == len(sets)
+    label = columns[at] if 0 <= (at := model.get("label_col_idx", -1)) < len(columns) else None
+    items = None if label is None else label.get("categorical.items")
+    classes = {None} | ({*items.get("key", ())} if items is not None else set())
+    sets += [("NUM_NODES", header.get(f"mean_{key}")) for key in ("decrease_in_accuracy",
+                                                                  "increase_in_rmse")]  # fmt: skip
+    for key, held in sets:
+        listed = () if held is None else held.get("attribute_idx", ())
+        named = _IMPORTANCE.fullmatch(key)
+        if not (once and named and named["of"] in classes and {*listed} <= known):
+            yield "header.pb", "importances that the library does not compute", [key, held]
+    trees, last = header.get("num_trees", 0), 0
+    for one in header.get("out_of_bag_evaluations", []):
+        n, said = one.get("number_of_trees", 0), one.get("evaluation.label_column")
+        same = said is None or (label is not None and _said_of(said) == _said_of(label))
+        if not last < n <= trees or not same or not _adds_up(one):
+            yield HEADERS[kind], "scores of no number of trees", one.state
+        last = n
+    rounds = trees // max(header.get("num_trees_per_iter", 1), 1)
+    entries = header.get("training_logs.entries")
+    logged = [] if entries is None else entries.get("number_of_trees", [])
+    if len(logged) and max(logged) > rounds + MOST_AHEAD:
+        yield HEADERS[kind], "scores of rounds that there were not", entries.state
+
+
+def _is_possible(column: StoredObject) -> bool:
+    """Say whether what a column says of its values can be true of numbers."""
+    keys = ("min_value", "mean", "max_value", "standard_deviation")
+    low, mean, high, spread = (column.get(f"numerical.{key}", 0.0) for key in keys)
+    off = _ROUNDING * max(abs(low), abs(high))
+    beyond = mean < low - off or mean > high + off or spread < 0
+    return not (beyond or 2 * spread > high - low + 2 * off)
+
+
+def _adds_up(evaluation: StoredObject) -> bool:
+    """Say whether a confusion matrix counts whole rows, as many as were evaluated."""
+    prefix = "evaluation.classification.confusion."
+    counts = np.array(evaluation.get(f"{prefix}counts", []), dtype=float)
+    total = evaluation.get("evaluation.count_predictions", 0.0)
+    return not counts.size or (bool((counts >= 0).all()) and abs(counts.sum() - total) <= (
+        _ROUNDING * max(total, 1.0)))  # fmt: skip
+
+
+def _said_of(column: StoredObject) -> tuple[dict[str, Any], list[Any]]:
+    """Give what a column says, and its categories, which stand in any order."""
+    rest = {k: v for k, v in column.state.items() if not isinstance(v, StoredObject)}
+    items = column.get("categorical.items")
+    lists = [] if items is None else [items.get(key, []) for key in sorted(items.state)]
+    return rest, sorted(map(str, zip(*lists, strict=True)))
 
 
 def _bytes(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
