@@ -179,9 +179,9 @@ def bound_of(
         raise NotCovered(ENDLESS)
     labelled = None
     if control is not None and labels is not None:
-        rows = control[columns].to_numpy(dtype=float)
-        usable = (labels >= 0) & ~np.isnan(rows).any(axis=1)
-        labelled = Labelled(rows[usable], labels[usable])
+        values = control[columns].to_numpy(dtype=float)
+        usable = (labels >= 0) & ~np.isnan(values).any(axis=1)
+        labelled = Labelled(values[usable], labels[usable])
     bits, code = description_length(release, ends, n, labelled)
     best: tuple[float, int | None, float, float] = (math.inf, None, float(log2_p.max()), 0.0)
     for share in _SHARES:

@@ -110,12 +110,12 @@ class GrownTree:
     def underived(self, classes: Mapping[str, int]) -> list[str]:
         """List numbers of inner nodes that do not follow from those of their leaves."""
         rows = self.numbers("recordCount")
-        whole = self.summed(np.where(self.leaf, rows, 0.0))
+        whole = self.shape.summed(np.where(self.leaf, rows, 0.0))
         texts = [stated.get("score") for stated in self.stated]
         numeric = np.array([NUMBER.fullmatch(text) is not None for text in texts])
         scores = np.array([float(x) if k else np.nan for x, k in zip(texts, numeric, strict=True)])
         with np.errstate(all="ignore"):
-            means = self.summed(np.where(self.leaf, scores * rows, 0.0)) / whole
+            means = self.shape.summed(np.where(self.leaf, scores * rows, 0.0)) / whole
         pairs = [("recordCount", rows, whole)]
         pairs += [] if self.classifies else [("score", scores, means)]
         out = []
@@ -125,14 +125,17 @@ class GrownTree:
             for v in np.flatnonzero(~self.leaf & ~np.isnan(held) & ~near):
                 # A node that answers where no test holds says what its last child does.
                 said = self.stated[v].get(name)
-                if all(self.stated[c].get(name) != said for c in self._grown.children[v]):
+                if all(
+                    self.stated[c].get(name) != said
+                    for c in (self.shape.left[v], self.shape.right[v])
+                ):
                     out.append(said)
         for name in ("recordCount", "confidence"):
             held = self.distributions(classes, name)
-            follows = self.summed(np.where(self.leaf[:, None], held, 0.0))
+            follows = self.shape.summed(np.where(self.leaf[:, None], held, 0.0))
             if name == "confidence":
                 weighted = np.where(self.leaf[:, None], held * rows[:, None], 0.0)
-                follows = self.summed(weighted) / np.maximum(whole, 1e-300)[:, None]
+                follows = self.shape.summed(weighted) / np.maximum(whole, 1e-300)[:, None]
             off = ~(np.abs(held - follows) <= _SHARES_OFF * np.maximum(follows.max(initial=1), 1))
             for v, c in zip(*np.nonzero(off & ~np.isnan(held) & ~self.leaf[:, None]), strict=True):
                 out.append(repr(held[v, c]))
