@@ -260,7 +260,10 @@ def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
             assert tree.values[~inner].any(axis=(1, 2)).any()
 
 
-@pytest.mark.parametrize("name", ["voting", "stacking", "calibrated"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(n, marks=pytest.mark.slow) for n in ("voting", "stacking")), "calibrated"],
+)
 def test_models_that_answer_together_are_hardened_together(saved, tmp_path, name):
     out = tmp_path / "out.skops"
     result = treeleak.harden(saved / f"{name}.skops", out, time_limit=1)
@@ -732,6 +735,7 @@ def stopped_early(tmp_path):
     return path, table, labels
 
 
+@pytest.mark.slow
 def test_rows_that_early_stopping_held_back_are_left_out_after_every_step(stopped_early, tmp_path):
     path, table, labels = stopped_early
     clock = Clock(10_000.0)

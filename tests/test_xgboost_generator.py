@@ -63,6 +63,7 @@ def test_seed_and_share_follow_from_a_file_that_says_neither(
     np.testing.assert_array_equal(found.counts[:, :n], true[:, :n])
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_not_tried_is_not_found(tmp_path):
     for seed in (10**6, 10**6 + 1):
         model, _, _ = trained(seed, 200)

@@ -173,6 +173,7 @@ def test_targets_have_means_and_variances():
     assert tree.statistics.get(VARIANCE) is not None
 
 
+@pytest.mark.slow
 def test_a_forest_gives_its_rows_back():
     rows = frame(TRUTH["rows"])
     found = treeleak.reconstruct(MODELS / "forest", time_limit=20)
