@@ -11,8 +11,9 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from treeleak.core.errors import Mismatch
 from treeleak.release import to_release
+from treeleak.release.check_schema import coded
 from treeleak.release.pipeline.through import put_through
-from treeleak.verification.columns import _coded, columns_by_name, in_model_columns
+from treeleak.verification.columns import columns_by_name, in_model_columns
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -92,7 +93,7 @@ def test_names_that_could_be_two_columns_are_not_matched():
     ],
 )
 def test_numbers_are_the_texts_that_name_them_or_codes(given, levels, codes):
-    found = _coded(pd.Series(given), levels).tolist()
+    found = coded(pd.Series(given), levels).tolist()
     assert str([float(v) if not isinstance(v, str) else v for v in found]) == str(
         [float(v) if not isinstance(v, str) else v for v in codes]
     )
