@@ -261,14 +261,15 @@ class _Walk:
         if not self._skip(END) and line.rstrip("\r") not in IMPORTANCES:
             raise BadModel(f"line {self._at + 1}: {line!r:.40}, {END!r} was due")
         self._blank(MOST_BLANK)
-        importances: dict[str, str] = {}
+        importances = list[str]()
         if self._skip(*IMPORTANCES):
-            columns = set(names.split())
+            columns, seen = set(names.split()), set[str]()
             for at, found in self._matched(ITEM):
-                if found is None or found[1] not in columns - importances.keys():
+                importances += [found[2]] if found and found[1] in columns else []
+                if found is None or found[1] not in columns or found[1] in seen:
                     self._note([at], "importance of columns")
                     continue
-                importances[found[1]] = found[2]
+                seen.add(found[1])
                 if (anew := number(found[2])) != found[2]:
                     self._note([at], "importance of columns", anew and f"{found[1]}={anew}")
             self._blank(MOST_BLANK)
@@ -299,7 +300,7 @@ class _Walk:
             self._note([at], _BEHIND_TREES)
         try:
             if importances:
-                out["importances"] = np.array([*importances.values()], dtype=float)
+                out["importances"] = np.array(importances, dtype=float)
         except ValueError as error:
             raise BadModel("the importance of a column is not a number") from error
         return out
