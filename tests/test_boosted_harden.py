@@ -173,10 +173,13 @@ def test_no_part_of_a_file_is_unknown(path):
 @pytest.mark.parametrize(
     ("n", "more", "unknown"), [(300, 0, set()), (300, 1, {"importances", ODD})]
 )
-def test_importances_of_all_columns_are_known_and_no_more(n, more, unknown, tmp_path):
+def test_importances_of_the_columns_that_trees_test_are_known_and_no_more(
+    n, more, unknown, tmp_path
+):
     text = (STORED / "lightgbm-4.7.0" / "regression.txt").read_text()
     names = [f"town={k}" for k in range(n)]
-    told = "".join(f"{name}=1\n" for name in (names * 2)[: n + more])
+    splits = [f"town={k}={times}\n" for k, times in ((0, 6), (3, 5), (2, 3), (1, 1))]
+    told = "".join([*splits, *splits[:more]])
     for pattern, new in {
         r"max_feature_idx=.*": f"max_feature_idx={n - 1}",
         r"feature_names=.*": f"feature_names={' '.join(names)}",
