@@ -215,6 +215,9 @@ def _array(rng: random.Random, data: bytes) -> bytes:
     except Exception:
         # numpy has headers read by Python's own parser, which raises what it likes.
         return of_bytes(rng, data, [data])
+    if not isinstance(array, np.ndarray):
+        # Several in an archive: the parts of a sparse matrix.
+        return of_bytes(rng, data, [data])
     match rng.randrange(6):
         case 0 | 1 | 2 if array.size:
             array = array.copy()
