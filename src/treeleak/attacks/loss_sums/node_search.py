@@ -28,7 +28,6 @@ from treeleak.attacks.loss_sums.layers import (
     met,
     propagate_flows,
 )
-from treeleak.attacks.loss_sums.meet_in_the_middle import MOST_LISTED
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -74,8 +73,7 @@ class _Level:
 
 
 _LEVELS = (
-    # Nodes of which all choices for either half can be listed.
-    _Level(float(MOST_LISTED) ** 2, 1, _FEW),
+    _Level(2.0**44, 1, _FEW),
     _Level(2.0**50, 3, 64),
     _Level(2.0**50, 16, 64),
 )
