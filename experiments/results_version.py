@@ -69,19 +69,9 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "counts contradict each other: they have that time, and such counts end as unknown.",
         ),
         55: (
-            (
-                "boosted",
-                "boosted-models",
-                "boosted-settings",
-                "boosted-growth",
-                "boosted-raw",
-                "raw_boosted",
-            ),
-            "Boosted models: GradientBoosting is no longer attacked tree by tree first, but by "
-            "least squares over all trees, then node by node. Where no rows meet all sums, the "
-            "answer is the rounded fit. On raw numbers, a row has each value of its box as often "
-            "as it is frequent in its column. Regressions whose sums say nothing have the answer "
-            "of the exact attack. Rows that meet all sums, unproved, are .9999 sure, as elsewhere.",
+            ("boosted-raw", "raw_boosted"),
+            "Boosted models on raw numbers: a row has each value of its box as often as it is "
+            "frequent in its column.",
         ),
         56: (
             ("known_raw",),

@@ -1,14 +1,18 @@
-"""How far answers are from other datasets that meet the counts."""
+"""Rows behind counts alone by least squares, and how far answers are from other datasets."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
+from helpers.examples import seeds
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import distance_from_worlds
+from treeleak.attacks.loss_sums.counts_alone import by_counts
 from treeleak.core.clock import Clock
-from treeleak.partition import Geometry
+from treeleak.evidence import evidence_for
+from treeleak.metrics import reconstruction_error
+from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.value_index import values_in
 from treeleak.reconstruction.expected import share_wrong
 from treeleak.release import to_release
@@ -25,6 +29,39 @@ def counted(seed, n_rows=120, n_trees=30, depth=None):
     y = X.to_numpy() @ rng.normal(size=len(NAMES)) + rng.normal(size=n_rows)
     model = ExtraTreesRegressor(n_trees, max_depth=depth, max_features=1, random_state=seed)
     return to_release(model.fit(X, y)), X
+
+
+def by_least_squares(release, seed=0):
+    geometry = Geometry.of(release, SCHEMA)
+    evidence = evidence_for(release)(geometry)
+    partition = enumerate_cells(geometry, evidence.open_leaves())
+    answer = by_counts(evidence, partition, values_in(partition.geometry), Clock(60.0), seed)
+    (rows,) = answer.rows
+    X = answer.values.rows(rows.values[:, :-1], len(NAMES))
+    return answer, rows, pd.DataFrame(X, columns=NAMES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_deep_trees_leave_one_dataset_and_it_is_proved(seed):
+    release, X = counted(seed)
+    answer, rows, found = by_least_squares(release)
+    assert answer.status == "unique"
+    assert rows.proved.all()
+    assert sorted(map(tuple, found.to_numpy())) == sorted(map(tuple, X.to_numpy()))
+
+
+@pytest.mark.slow
+@seeds(4, fast=2)
+def test_doubt_is_about_as_great_as_the_error_where_several_datasets_meet_the_counts(seeds):
+    said, true = [], []
+    for seed in seeds:
+        release, X = counted(seed, n_trees=20, depth=3)
+        _, rows, found = by_least_squares(release)
+        assert not rows.proved.all()
+        said.append(1.0 - rows.confidence[:, :-1].mean())
+        true.append(reconstruction_error(found, X))
+    assert min(true) > 0.02
+    assert 0.7 < np.sum(said) / np.sum(true) < 1.4
 
 
 def test_rows_in_each_others_places_are_no_error():

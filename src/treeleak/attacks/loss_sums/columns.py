@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from treeleak.attacks.loss_sums.kernels import lengths, weigh
+from treeleak.attacks.loss_sums.kernels import add_up, lengths, weigh
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import LinearConstraints
@@ -120,6 +120,21 @@ class Columns:
         flat, dual = self._by_leaf(self.weight * residual)
         return np.asarray(weigh(self.leaf, flat, self._counts, dual))
 
+    def spread(self, multiplier: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give each column exp(start + what multipliers of weighed statements make it worth) rows.
+
+        Returns these numbers, and the left sides that they lead to, weighed.
+        """
+        x = np.exp(np.minimum(start + self.worth(multiplier), _MOST))
+        flat, dual = np.zeros(self.n_leaves), np.zeros((len(self._counts), self.n_leaves))
+        add_up(self.leaf, self._counts, x, flat, dual)
+        left, counted = [], iter(dual)
+        for family in self.families:
+            column_sums = flat if family.counts is None else next(counted)
+            place = np.arange(self.n_leaves) if family.place is None else family.place
+            left.append(np.bincount(place + 1, column_sums, len(family.right) + 1)[1:])
+        return x, np.asarray(self.weight * np.concatenate(left))
+
     def take(self, chosen: IntArray) -> csr_array:
         """Write out some columns, weighed, as rows of a matrix, shape (n_chosen, n_statements)."""
         leaf, label = self.leaf[chosen], self.label[chosen]
@@ -148,6 +163,8 @@ class Columns:
 
 _CHUNK = 20_000
 """Columns whose coefficients are computed at once."""
+_MOST = 30.0
+"""Greatest exponent of a number of rows: beyond it, a step went much too far."""
 ROUNDED = 1e-9
 """What double precision may leave of nothing."""
 

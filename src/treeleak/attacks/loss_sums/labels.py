@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array, hstack
 
+from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
@@ -19,6 +21,8 @@ from treeleak.partition import Partition
 
 _FULL = 1e-9
 """Least eigenvalue of the products of columns, as a share of the greatest, for a full rank."""
+_ROUNDS = 50
+"""Rounds of bounded least squares, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +100,26 @@ def _solved(A: csr_array, right: FloatArray, off: float) -> IntArray | None:
         return None
     x = vectors @ ((vectors.T @ (A @ right)) / values)
     return np.asarray(np.rint(x), dtype=np.int64)
+
+
+def nearest_classes(columns: Columns, m: IntArray) -> IntArray:
+    """Share out rows of cells among the classes so that sums are missed by little.
+
+    ``columns`` are those of all classes of the cells, as they follow from ``m``, shape (n_cells,):
+    those of the first class first. Shape of the result: (n_cells, n_classes).
+    """
+    n, k = len(m), len(columns) // len(m)
+    A = csr_array(columns.take(np.arange(len(columns))).T)
+    first = A[:, :n]
+    other = csr_array(hstack([A[:, c * n : (c + 1) * n] - first for c in range(1, k)]))
+    rest = columns.right - first @ m.astype(float)
+    z = lsq_linear(other, rest, (0.0, np.tile(m, k - 1)), max_iter=_ROUNDS).x.reshape(k - 1, n).T
+    real = np.column_stack([np.maximum(m - z.sum(axis=1), 0.0), z])
+    real *= (m / real.sum(axis=1))[:, None]
+    whole = np.floor(real).astype(np.int64)
+    # Rows that are left go where most was cut off.
+    place = np.argsort(np.argsort(whole - real, axis=1, kind="stable"), axis=1, kind="stable")
+    return np.asarray(whole + (place < (m - whole.sum(axis=1))[:, None]))
 
 
 def system_of(

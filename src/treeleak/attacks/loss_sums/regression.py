@@ -19,13 +19,16 @@ from scipy.sparse import csr_array
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact.annealing_runs import N_WORLDS
 from treeleak.attacks.exact.run import exact, of_cells
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.run import by_walking
 from treeleak.attacks.loss_sums.columns import Columns
+from treeleak.attacks.loss_sums.counts_alone import by_counts
 from treeleak.attacks.loss_sums.integral import whole_groups
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import ClassConstraints
 from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.attacks.loss_sums.run import enumerated, written
-from treeleak.attacks.loss_sums.search import CellFit, ColumnSet
+from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, ColumnSet
 from treeleak.attacks.targets import solve
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -38,6 +41,11 @@ from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 """Share of the time for counts alone, before sums, and of what is then left for sums."""
+_SPARSE, _WALK = 256, 0.5
+"""Points for each row from which on rows walk over them first, and the share of the time for it:
+of few rows in many cells, datasets over cells are far from all counts."""
+_LEAST_SQUARES_SHARE = 0.9
+"""Share of the time for counts alone by least squares, where walks were too short."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
 _WHOLE = 5.0
@@ -56,27 +64,38 @@ def regression(
     """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
 
     An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
-    unless sums of targets tell more.
+    unless sums of targets tell more, or walks do not come to datasets that meet all counts.
     """
+    if not side_info.nothing:
+        return exact(evidence, geometry, clock, seed, side_info)
     ensemble = geometry.release.ensemble
     fitting = None if ensemble is None else ensemble.fitting
     summed = fitting is not None and fitting.loss == "squared"
-    if not (summed and side_info.nothing) or evidence.contradiction() is not None:
-        return exact(evidence, geometry, clock, seed, side_info)
     try:
-        partition = enumerated(evidence, geometry, clock, columns_per_cell=2)
+        partition = enumerated(evidence, geometry, clock, columns_per_cell=2 if summed else 1)
     except (OutOfTime, GridTooLarge):
+        partition = None
+    if partition is None or evidence.contradiction() is not None:
         return exact(evidence, geometry, clock, seed, side_info)
-    part, values = clock.part(_COUNTS_SHARE * clock.left), values_in(geometry)
+    values = values_in(geometry)
+    if not (summed or partition.alive.all()):
+        return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
+    many = len(partition.points) > _SPARSE * evidence.n_rows
+    if many and not summed and not geometry.schema.rules:
+        constraints = RowConstraints.of_exact(evidence, geometry)
+        why = f"{len(partition.points):,} points are too many for {evidence.n_rows:,} rows"
+        with clock.cut_short():
+            walked = by_walking(constraints, values, clock.part(_WALK * clock.left), seed, why)
+            if walked.status == "feasible":
+                return walked
+    part = clock.part(_COUNTS_SHARE * clock.left)
     first = of_cells(evidence, partition, values, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
     with clock.cut_short():
-        m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
-        if m is not None:
-            return _answered(evidence, partition, m, first, clock, seed)
-        if not (_walked(first) or clock.stopped):
-            return min(first, of_cells(evidence, partition, values, clock, seed), key=_missed)
+        if summed:
+            return _by_sums(evidence, partition, first, clock, seed)
+        return first if _walked(first) else _otherwise(evidence, partition, first, clock, seed)
     return first
 
 
@@ -84,6 +103,31 @@ def _walked(answer: Answer) -> bool:
     """Whether there was time for as many worlds as there should be, and rows meet all counts."""
     few = any(rows.worlds is None or len(rows.worlds) < N_WORLDS for rows in answer.rows)
     return answer.status != "unknown" and not few
+
+
+def _otherwise(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
+    part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
+    if (found := by_counts(evidence, partition, first.values, part, seed)) is not None:
+        rows = tuple(_with_proofs(system_rows, first.rows) for system_rows in found.rows)
+        return replace(found, rows=rows)
+    if clock.stopped:
+        return first
+    return min(first, of_cells(evidence, partition, first.values, clock, seed), key=_missed)
+
+
+def _by_sums(
+    evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
+) -> Answer:
+    """Rebuild the rows with sums of targets; ``first`` is what counts alone say."""
+    m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
+    if m is not None:
+        return _answered(evidence, partition, m, first, clock, seed)
+    if _walked(first) or clock.stopped:
+        return first
+    return _otherwise(evidence, partition, first, clock, seed)
 
 
 def _missed(answer: Answer) -> float:
@@ -100,7 +144,9 @@ def _answered(
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
     constraints = ClassConstraints(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
     column_set = ColumnSet(Columns.of(geometry, evidence.statements(), leaf, held), cells)
-    found = CellFit(cells, constraints, held[:, None], 0, column_set)
+    found = CellFit(
+        cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set
+    )
     rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))

@@ -25,8 +25,8 @@ from treeleak.attacks.loss_sums.certificate import independent, only_one
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import system_of
 from treeleak.attacks.loss_sums.least_squares import fit
-from treeleak.attacks.loss_sums.raw_rows import followed, raw_rows
-from treeleak.attacks.loss_sums.search import CellFit, Search
+from treeleak.attacks.loss_sums.raw_rows import raw_rows
+from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -37,7 +37,6 @@ from treeleak.evidence import MAX_ROWS, Contradiction, ExactTotals, LeafValueEvi
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in
-from treeleak.release.statistics import VARIANCE
 from treeleak.side_information.side_information import NOTHING, SideInformation
 
 MOST_ENTRIES = 2**26
@@ -93,11 +92,8 @@ def loss_sums(
     clock.untimed(compile_all)
     if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
-    # Sums of inner nodes are exact to a dozen digits.
-    exact = any(constraints.quantity == VARIANCE for constraints in evidence.statements())
     interval = any(part.intervals for part in geometry.parts)
-    by_nodes = (interval or exact) and followed(evidence, geometry)
-    part = clock.part(_SHARE * clock.left) if by_nodes else clock
+    part = clock.part(_SHARE * clock.left) if interval else clock
     try:
         answer = _by_cells(evidence, geometry, values, part, seed)
     except GridTooLarge as why:
@@ -109,7 +105,7 @@ def loss_sums(
         if raw is None or (counted and 2 * n_solved < len(geometry.release.trees)):
             raise
         return raw
-    if by_nodes and answer.status == "unknown":
+    if interval and answer.status == "unknown":
         raw = raw_rows(evidence, geometry, values, clock, _NOT_MET)
         if raw is not None and raw.status == "feasible":
             return raw
@@ -220,10 +216,12 @@ def written(
         # To hold many rows of several worlds against each other takes seconds: one will do.
         final = min(worlds, key=lambda world: world.misfit)
         rows = search.rows(final, worlds, known, _sure(search, final, worlds, n))
+    row_cell = search.cells(final) % n
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    least = np.minimum(rows.confidence, found.sure)
+    sure = found.sure[row_cell].reshape(len(row_cell), -1)
+    least = np.minimum(rows.confidence, sure)
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed, fixed=None)  # fmt: skip
 
@@ -286,9 +284,10 @@ def rows_from_steps(search: Search) -> CellFit | None:
             known = replace(search, evidence=replace(evidence, held=held.astype(np.int64)))
             known_columns = known.by_class(known.evidence.statements())
             tied = not evidence.shares_only or independent(column_set.columns, chosen[m > 0])
-            found = known.classed(known_columns, chosen, m)
+            sure = np.full(len(m), MOST_SURE if tied else _SHARES_SURE)
+            found = known.classed(known_columns, chosen, m, sure)
             if not found.missed:
-                got.append(found if tied else replace(found, sure=_SHARES_SURE))
+                got.append(found)
                 return True
         return False
 
