@@ -138,8 +138,8 @@ shrinkage=0.1
 
 
 feature importances:
-a=6
-w=3
+a=1
+w=1
 
 pandas_categorical:[["east", "north", "south", "w e"]]
 """

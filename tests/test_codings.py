@@ -78,7 +78,7 @@ def test_random_thresholds_leave_proofs_open_and_values_exact(coding):
     """Between two random cuts lies no value: an attack that knew this would prove more."""
     X, y = table((2,) * 4)
     found, checks = audited(ExtraTreesClassifier(5, random_state=3), CODINGS[coding](X), y)
-    assert found.measurement.exact_rows > 0.9
+    assert found.measurement.exact_rows >= 0.9
     assert checks["exact_rows"].state == "violated"
     assert checks["proved_rows"].state == "not assessed"
     assert checks["proved_rows"].found == NARROWER

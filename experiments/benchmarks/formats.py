@@ -61,8 +61,8 @@ OBJECTS = (
 PLAIN = Context(drawn=None, missing=None)
 BELOW = 0.05
 """By how much YDF's models may be below those of the usual libraries."""
-FORMATS = ("YDF", "ctr", "survival", "dump", "printed", "xgboost binary", "R", "EBM", "ONNX",
-           "PMML")  # fmt: skip
+FORMATS = ("YDF", "catboost ctr", "survival", "printed JSON", "printed", "xgboost, old", "R", "EBM",
+           "ONNX", "PMML")  # fmt: skip
 
 
 def line(what: str, seed: Any, measured: str, floor: str, met: bool) -> Line:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.shapes import Place, array_in
 from treeleak.core.arrays import FloatArray
@@ -53,7 +52,10 @@ def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
     sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
     if any(side is None or len(side) != len(leaves) - 1 for side in sides):
         return None
-    children: NDArray[Any] = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+    listed: FloatArray = np.stack(sides)  # type: ignore[arg-type]
+    if not np.isfinite(listed).all():
+        return None
+    children = listed.astype(np.int64).T
     if (children >= len(children)).any() or (~children >= len(leaves)).any():
         return None
     out = np.zeros(len(children))
