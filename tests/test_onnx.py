@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 import treeleak
 from helpers.cli import run
-from test_protobuf import field
+from helpers.protobuf import field
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadModel, NotCovered
