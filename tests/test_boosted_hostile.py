@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
 from treeleak.release.readers.ubj import read_ubj
@@ -292,6 +293,16 @@ def test_lies_in_a_lightgbm_model_are_named(change, why, tmp_path):
     found = outcome(text(LIGHTGBM / "categories.txt", change), tmp_path / "lie.txt")
     assert isinstance(found, BadModel), found
     assert re.search(why, str(found)), found
+
+
+@pytest.mark.parametrize("ends", ["[a:b]", "[1:x]", "[2:1]"])
+def test_ends_of_columns_that_are_none_are_unknown(ends, tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_bytes(
+        text(LIGHTGBM / "regression.txt", (r"feature_infos=\S+", f"feature_infos={ends}"))
+    )
+    left = laid_out(read_model(path)).leftovers
+    assert ends in [x for rest in left if rest.what == "feature_infos" for x in rest.content]
 
 
 def test_lightgbm_models_that_are_not_covered_say_so(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
 from experiments.benchmarks.bound import listed, tiny
@@ -114,6 +114,15 @@ def test_parts_of_the_code_given_control_rows_are_prefix_codes():
             counts = np.vstack([root, left, root - left])
             total += 2.0 ** -_counts_given(stump(0, 0.5, 0, n), counts, n, control)
     assert total == pytest.approx(1)
+
+
+def test_every_release_pays_for_the_code_given_control_rows():
+    """How many codes there are must not follow from the file: decoders read first which it is."""
+    X = np.arange(40.0)[:, None]
+    release = to_release(DecisionTreeRegressor(max_depth=2).fit(X, X.ravel()))
+    control = Labelled(X, np.zeros(40, dtype=np.int64))
+    bits, _ = description_length(release, {}, 40)
+    assert description_length(release, {}, 40, control)[0] == bits - 1 + math.log2(3)
 
 
 def test_control_rows_with_labels_shorten_the_code_of_a_tree():

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 import treeleak
 from helpers.cli import run
-from test_protobuf import field
+from helpers.protobuf import field
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadModel, NotCovered
@@ -258,6 +258,9 @@ def test_values_at_a_threshold_go_where_the_operator_says(mode, tracks):
         ({"nodes_nodeids": [7, 7, 5]}, "one number"),
         ({"nodes_featureids": [2**40, 0, 0]}, "featureids"),
         ({"nodes_featureids": [-1, 0, 0]}, "featureids"),
+        ({"nodes_featureids": [0.5, float("nan"), 0.0]}, "featureids"),
+        ({"nodes_featureids": ["a", "b", "c"]}, "featureids"),
+        ({"nodes_featureids": "abc"}, "featureids"),
         ({"nodes_values": [float("nan"), 0.0, 0.0]}, "NaN"),
         ({"nodes_values": [1.0]}, "1 entries for 3"),
         ({"nodes_modes": ["BRANCH_XX", "LEAF", "LEAF"]}, "nodes_modes"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.protobuf import field, varint
 from treeleak.core.errors import BadModel
 from treeleak.release.readers.protobuf import Messages, tables_of
 
@@ -16,21 +17,6 @@ Outer: 1 number i, 2 name s, 3 inner Inner*, 4 shares f*, 5 ids i*, 6 raw y
 Inner: 1 value d
 """
 )
-
-
-def varint(n: int) -> bytes:
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def field(number: int, value: int | float | bytes) -> bytes:
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value % 2**64)
-    if isinstance(value, float):
-        return varint(number << 3 | 5) + struct.pack("<f", value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def read(data: bytes) -> tuple[dict, Messages]:

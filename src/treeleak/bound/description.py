@@ -62,7 +62,8 @@ def description_length(
     if control is not None and _expects(release):
         codes["model code given control rows"] = model_bits(release, ends, n_rows, control)
     name = min(codes, key=lambda k: codes[k])
-    return codes[name] + math.log2(len(codes)), name
+    # How many codes there are is public: it does not follow from the release.
+    return codes[name] + math.log2(2 if control is None else 3), name
 
 
 def _expects(release: Release) -> bool:
@@ -91,7 +92,8 @@ def model_bits(release: Release, ends: Ends, n_rows: int, control: Labelled | No
     - The borders and the ends of columns that the file holds beside the trees.
 
     With control rows, each test is named by its place among those that part the control rows of its
-    node, the best first, and counts by class are coded as control rows let expect them.
+    node, the best first, and counts by class are coded as control rows let expect them. Whether
+    tests are strict then comes before them.
     """
     trees = release.trees
     bits = _whole(len(trees)) + sum(_shape(t) + _order(t) for t in trees)

@@ -19,7 +19,8 @@ _ENDS = re.compile(r"\[([^:\]]+):([^:\]]+)\]")
 
 def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """List counts, weights, importances and ranges that are not those of trees and columns."""
-    trees = [tree for tree in state.get("trees", ()) if isinstance(tree, Mapping)]
+    stored = state.get("trees")
+    trees = [t for t in stored if isinstance(t, Mapping)] if isinstance(stored, list) else []
     for t, tree in enumerate(trees):
         for inner, leaf in (("internal_count", "leaf_count"), ("internal_weight", "leaf_weight")):
             held, below = array_in(tree.get(inner)), array_in(tree.get(leaf))
@@ -35,7 +36,8 @@ def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         yield ("importances",), state["importances"]
     infos = str(state.get("feature_infos", "")).split()
     ends = [found for info in infos if (found := _ENDS.fullmatch(info))]
-    if odd := [found[0] for found in ends if float(found[1]) > float(found[2])]:
+    pairs = [(found[0], array_in(list(found.groups()))) for found in ends]
+    if odd := [info for info, pair in pairs if pair is None or pair[0] > pair[1]]:
         yield ("feature_infos",), odd
     categories = state.get("pandas_categorical")
     if isinstance(categories, str) and len(categories) > len("null"):

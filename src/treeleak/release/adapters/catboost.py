@@ -253,7 +253,7 @@ def _of_first_tree(
     Of weights of two classes, the rows in its nodes; of whole weights that look like numbers of
     rows, their mean, by which l2 was multiplied.
     """
-    if tree.weights is None or tree.values is None:
+    if tree.weights is None or tree.values is None or tree.values.shape[1] > 1:
         return None, fitting if quantity == ROWS else None
     if quantity == ROWS:
         rows = rows_behind_weights(tree.weights, tree.values[:, 0], fitting, rate, start)

@@ -146,26 +146,27 @@ def _beside_trees(nodes: Sequence[StoredObject], n_inputs: int) -> Iterator[tupl
     trees = [node for node in nodes if node.name in ENSEMBLES]
     steps = [node for node in nodes if node.name not in ENSEMBLES]
     classes, labels = (
-        {x for key in _LABELS for node in group for x in node.get(key, ())}
+        {x for key in _LABELS for node in group for x in _listed(node.get(key, []))}
         for group in (trees, steps)
     )
     targets = [n for node in trees if isinstance(n := node.get("n_targets"), int)]
     if len(labels) > max(_FEWEST_CLASSES, len(classes), *targets, 0):
         yield "more labels than there are classes", sorted(labels, key=str)
     beside = (v for node in steps for key, v in node.state.items() if key not in _LABELS)
-    numbers = [x for value in beside for x in _numbers_in(value)]
-    tested = [node.get("nodes_featureids", ()) for node in trees]
-    columns = max((int(ids.max()) + 1 for ids in tested if len(ids)), default=0)
+    numbers = [x for value in beside for x in _listed(value) if isinstance(x, (int, float))]
+    tested = [x for node in trees if isinstance(x := node.get("nodes_featureids"), np.ndarray)]
+    columns = max((int(x.max()) + 1 for x in tested if x.size and x.dtype.kind == "i"), default=0)
     if len(numbers) > MOST_LOOSE + PER_PART * (columns + n_inputs + len(labels)):
         yield "more numbers than columns have in steps", numbers
 
 
-def _numbers_in(value: Any) -> Iterator[int | float]:
+def _listed(value: Any) -> Iterator[Any]:
+    """List what an attribute holds, of whatever type the file says it is."""
     if isinstance(value, (list, np.ndarray)):
         for one in value if isinstance(value, list) else value.ravel().tolist():
-            yield from _numbers_in(one)
-    elif isinstance(value, (int, float)):
-        yield value
+            yield from _listed(one)
+    else:
+        yield repr(value) if isinstance(value, Mapping) else value
 
 
 def _node(k: int, raw: Mapping[str, Any], left: list[Leftover]) -> StoredObject:
