@@ -214,7 +214,7 @@ def results(
         ["private forests, ε = 1", "100", f"error {noisy['treeleak']}",
          f"published attack: {noisy['paper']}", "draft-dp-table-1"],
     ]  # fmt: skip
-    names = ["default model", "rows", "came back", "beside", "python -m experiments run"]
+    names = ["default model", "rows", "came back", "comparison", "python -m experiments run"]
     return pd.DataFrame(lines, columns=names, dtype=object)
 
 
