@@ -37,6 +37,9 @@ class Rows:
     atoms, numbered over all attributes. None where only confidences tell."""
     fixed: BoolArray | None = None
     """Shape (n_rows,). Whether every dataset that meets the counts has a row of these atoms."""
+    within: FloatArray | None = None
+    """Shape (n_rows, n_attributes + 1). How probable it is that a value lies where the leaves of
+    its row leave it; None where these are as probable as the counts are met."""
 
 
 _MOST_ROWS = 200_000

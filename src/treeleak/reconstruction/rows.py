@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks import Answer
+from treeleak.attacks.answer import Rows
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.message import MessageTemplate, static_message
@@ -258,8 +259,7 @@ def in_columns(answer: Answer) -> Filled:
     order = np.arange(len(table))
     if not answer.ordered:
         order = np.lexsort((*table.T[::-1], label))
-    # From leaves that rows need not be in, nothing follows.
-    within = np.concatenate([np.full(r.confidence.shape, float(not r.misfit)) for r in answer.rows])
+    within = np.concatenate([_within(r) for r in answer.rows])
     return Filled(
         table[order],
         label[order],
@@ -276,6 +276,13 @@ def _by_column(shares: FloatArray, values: ValueIndex) -> FloatArray:
     for a, part in enumerate(values.parts):
         out[:, part.columns] = shares[:, a, None]
     return out
+
+
+def _within(rows: Rows) -> FloatArray:
+    if rows.within is not None:
+        return rows.within
+    # From leaves that rows need not be in, nothing follows.
+    return np.full(rows.confidence.shape, float(not rows.misfit))
 
 
 def tidy(table: FloatArray) -> NDArray[Any]:

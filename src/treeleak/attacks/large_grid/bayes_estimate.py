@@ -1,4 +1,11 @@
-"""From rows that meet the counts to the one dataset that is handed over."""
+"""From rows that meet the counts to the one dataset that is handed over.
+
+Numbers of rows that miss counts, from what is believed of a row and where walks have it.
+
+On average, the median of what may be true is nearest to it. It stands in some leaves, and how
+probable these are counts more than how probable the value is: thresholds say later where inside
+its leaves a value lies.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +23,7 @@ from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition.value_index import ValueIndex
+from treeleak.schema import Numeric, Ordinal
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
@@ -50,10 +58,7 @@ def estimate_rows(
     tables, or too long.
     """
     if found.misfit and constraints.n_rows:
-        # Nothing says how sure values are of rows that miss counts.
-        first = min(found.walkers, key=lambda w: w.misfit)
-        atoms = first.rows.best + values.atom_start[:-1]
-        return unweighed(atoms, first.misfit, values), None
+        return _missing(found, values, constraints), None
     if _too_many(constraints, values, _MOST_SHARES):
         return None
     samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
@@ -80,6 +85,42 @@ def estimate_rows(
 def _too_many(constraints: RowConstraints, values: ValueIndex, most: int) -> bool:
     pairs = int(np.square(np.diff(values.start)).sum())
     return max(constraints.n_rows * values.n_values, pairs) > most
+
+
+def _missing(found: WalkResult, values: ValueIndex, constraints: RowConstraints) -> Rows:
+    """Take the rows that miss the fewest counts.
+
+    Numbers are put at the median of what is believed of a row and of where walks have it; beliefs
+    count as much as all walks. Nothing else says how often walks that miss counts come to what is
+    true.
+    """
+    start, believed = values.atom_start, constraints.probable
+    first = sorted(found.walkers, key=lambda w: w.misfit)
+    walks, row = [w.rows.best + start[:-1] for w in first], np.arange(constraints.n_rows)
+    best = walks[0].copy()
+    sure, within = np.full(best.shape, _UNWEIGHED), np.zeros(best.shape)
+    if believed is not None:
+        free = np.flatnonzero((constraints.held < 0).all(axis=0)).tolist()
+        for a in free:
+            if isinstance(values.parts[a].attribute, (Numeric, Ordinal)):
+                columns = slice(start[a], start[a + 1])
+                share = believed[:, columns].copy()
+                for walk in walks:
+                    share[row, walk[:, a] - columns.start] += 1 / len(walks)
+                value = values.table(a)[values.first[columns] - values.start[a], 0]
+                order = np.argsort(value, kind="stable")
+                below = (share[:, order].cumsum(axis=1) < 1.0).sum(axis=1)
+                best[:, a] = columns.start + order[np.minimum(below, len(order) - 1)]
+        places = (best - start[:-1])[:, :-1].astype(np.int32)
+        low, high = constraints.masks.around(places, constraints.draws > 0)
+        for a in free:
+            share = believed[:, start[a] : start[a + 1]]
+            total = np.pad(share.cumsum(axis=1), ((0, 0), (1, 0)))
+            sure[:, a] = share[row, places[:, a]]
+            within[:, a] = total[row, high[:, a] + 1] - total[row, low[:, a]]
+    atoms = best - start[:-1]
+    misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
+    return replace(unweighed(best, misfit, values), confidence=sure, within=within)
 
 
 def _drawn(
