@@ -9,6 +9,7 @@ its leaves a value lies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
 
@@ -88,39 +90,18 @@ def _too_many(constraints: RowConstraints, values: ValueIndex, most: int) -> boo
 
 
 def _missing(found: WalkResult, values: ValueIndex, constraints: RowConstraints) -> Rows:
-    """Take the rows that miss the fewest counts.
+    """Take the rows that miss the fewest counts; numbers, as far as something is believed of them.
 
-    Numbers are put at the median of what is believed of a row and of where walks have it; beliefs
-    count as much as all walks. Nothing else says how often walks that miss counts come to what is
-    true.
+    Nothing says how often walks that miss counts come to what is true.
     """
-    start, believed = values.atom_start, constraints.probable
-    first = sorted(found.walkers, key=lambda w: w.misfit)
-    walks, row = [w.rows.best + start[:-1] for w in first], np.arange(constraints.n_rows)
-    best = walks[0].copy()
-    sure, within = np.full(best.shape, _UNWEIGHED), np.zeros(best.shape)
-    if believed is not None:
-        free = np.flatnonzero((constraints.held < 0).all(axis=0)).tolist()
-        for a in free:
-            if isinstance(values.parts[a].attribute, (Numeric, Ordinal)):
-                columns = slice(start[a], start[a + 1])
-                share = believed[:, columns].copy()
-                for walk in walks:
-                    share[row, walk[:, a] - columns.start] += 1 / len(walks)
-                value = values.table(a)[values.first[columns] - values.start[a], 0]
-                order = np.argsort(value, kind="stable")
-                below = (share[:, order].cumsum(axis=1) < 1.0).sum(axis=1)
-                best[:, a] = columns.start + order[np.minimum(below, len(order) - 1)]
-        places = (best - start[:-1])[:, :-1].astype(np.int32)
-        low, high = constraints.masks.around(places, constraints.draws > 0)
-        for a in free:
-            share = believed[:, start[a] : start[a + 1]]
-            total = np.pad(share.cumsum(axis=1), ((0, 0), (1, 0)))
-            sure[:, a] = share[row, places[:, a]]
-            within[:, a] = total[row, high[:, a] + 1] - total[row, low[:, a]]
-    atoms = best - start[:-1]
+    start = values.atom_start[:-1]
+    walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
+    numbers = medians(walks, constraints, values)
+    atoms = numbers.rows - start
     misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
-    return replace(unweighed(best, misfit, values), confidence=sure, within=within)
+    rows = unweighed(numbers.rows, misfit, values)
+    sure = np.where(np.isnan(numbers.sure), rows.confidence, numbers.sure)
+    return replace(rows, confidence=sure, within=numbers.within)
 
 
 def _drawn(
@@ -182,3 +163,49 @@ def unweighed(atoms: IntArray, misfit: int, values: ValueIndex) -> Rows:
     chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)
     return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)
+
+
+@dataclass(frozen=True, eq=False)
+class Medians:
+    """Rows whose numbers are medians, and how probable these are."""
+
+    rows: IntArray
+    """Shape (n_rows, n_attributes + 1). Atoms numbered over all attributes, the class last. What is
+    no number is as in the first walk."""
+    sure: FloatArray
+    """Shape (n_rows, n_attributes + 1). How probable each value is, as far as that is believed; NaN
+    elsewhere."""
+    within: FloatArray
+    """Shape (n_rows, n_attributes + 1). How probable it is that a value lies where the leaves of
+    its row, in the trees that drew it, leave it; 0 where nothing is believed."""
+
+
+def medians(walks: Sequence[IntArray], constraints: RowConstraints, values: ValueIndex) -> Medians:
+    """Put numbers at the median of what is believed of a row and of where walks have it.
+
+    Beliefs count as much as all walks. ``walks``: rows as in :class:`Medians`.
+    """
+    best, row = walks[0].copy(), np.arange(constraints.n_rows)
+    sure, within = np.full(best.shape, np.nan), np.zeros(best.shape)
+    believed, start = constraints.probable, values.atom_start
+    if believed is None:
+        return Medians(best, sure, within)
+    free = np.flatnonzero((constraints.held < 0).all(axis=0)).tolist()
+    for a in free:
+        if isinstance(values.parts[a].attribute, (Numeric, Ordinal)):
+            columns = slice(start[a], start[a + 1])
+            share = believed[:, columns].copy()
+            for walk in walks:
+                share[row, walk[:, a] - columns.start] += 1 / len(walks)
+            value = values.table(a)[values.first[columns] - values.start[a], 0]
+            order = np.argsort(value, kind="stable")
+            below = (share[:, order].cumsum(axis=1) < 1.0).sum(axis=1)
+            best[:, a] = columns.start + order[np.minimum(below, len(order) - 1)]
+    places = (best - start[:-1])[:, :-1].astype(np.int32)
+    low, high = constraints.masks.around(places, constraints.draws > 0)
+    for a in free:
+        share = believed[:, start[a] : start[a + 1]]
+        total = np.pad(share.cumsum(axis=1), ((0, 0), (1, 0)))
+        sure[:, a] = share[row, places[:, a]]
+        within[:, a] = total[row, high[:, a] + 1] - total[row, low[:, a]]
+    return Medians(best, sure, within)
