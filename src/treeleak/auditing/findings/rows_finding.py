@@ -344,7 +344,7 @@ def _alone(audit: AuditResults, rebuilt: Reconstruction) -> Finding:
         return _finding(OPEN, wording.NOTHING_PROVED())
     if rebuilt.status == "unknown":
         return _finding(OPEN, *_out_of_time(rebuilt), fix=_time(rebuilt))
-    if rebuilt.between_datasets:
+    if rebuilt.between_datasets and not rebuilt.cells.startswith("generated"):
         return _finding(NO_LEAK, wording.BETWEEN(rows=n), evidence=wording.FEASIBLE_RULE())
     if rebuilt.status == "likely":
         return _finding(OPEN, wording.LIKELY(rows=n, expects=_expects(rebuilt), compare=compare))
