@@ -90,12 +90,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "boosted",
                 "boosted-models",
             ),
-            "Rows over grids too large to list no longer walk to where thresholds lie halfway "
-            "between their values: on raw tables of statsmodels, scikit-survival and scikit-learn, "
-            "they err as much without. Of rows that miss counts, a second walk no "
-            "longer says how sure they are. Chains behind exact counts follow the plan of all "
-            "chains, and no longer walk on until they agree; annealing runs make the same moves "
-            "as these, and begin short.",
+            "Chains behind exact counts follow the plan of all chains, and no longer walk on until "
+            "they agree; annealing runs make the same moves as these, and begin short.",
         ),
     }
 )

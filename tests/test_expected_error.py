@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from experiments.benchmarks.calibration import Case, run
 from helpers.chance import likely_shares
 from helpers.patient import AMPLE
 from treeleak import Numeric, Schema, reconstruct
+from treeleak.attacks.large_grid.bayes_estimate import _sure
 from treeleak.metrics import reconstruction_error
 from treeleak.partition import AttributeAtoms
 from treeleak.partition.atoms import Atom
@@ -148,6 +150,32 @@ def test_the_error_is_that_of_the_columns_that_enter_the_trees():
 
 
 # --------------------------------------------------------------------- how often values are right
+
+
+@pytest.mark.parametrize("n_samples", [3, 4, 8])
+def test_values_of_few_walks_are_as_sure_as_one_more_walk_has_them(n_samples):
+    """Rows that walks know well, and rows of which they know next to nothing."""
+    rng = np.random.default_rng(n_samples)
+    n_rows, n_values = 3000, 25
+    usual = rng.integers(0, n_values, n_rows)
+    known = np.where(rng.random(n_rows) < 0.5, 0.97, 0.15)
+
+    def drawn():
+        others = rng.integers(0, n_values, n_rows)
+        return np.where(rng.random(n_rows) < known, usual, others)[:, None]
+
+    truth, aligned = drawn()[:, 0], [drawn() for _ in range(n_samples)]
+    share = sum(np.eye(n_values)[one[:, 0]] for one in aligned) / n_samples
+    chosen = share.argmax(axis=1)[:, None]
+    numbered = np.array([0, n_values])
+    values = SimpleNamespace(start=numbered, atom_start=numbered, atom_of=np.arange(n_values))
+    sure = _sure(chosen, share, aligned, values)[:, 0]
+    assert (sure < 1).all()
+    right = chosen[:, 0] == truth
+    tenth = (sure * 10).astype(int)
+    off = [abs((sure - right)[tenth == k].sum()) for k in range(10)]
+    # The share of samples that have a value itself is off by .13 to .20 here.
+    assert sum(off) / n_rows < 0.07
 
 
 @pytest.fixture(scope="module")

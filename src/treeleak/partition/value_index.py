@@ -255,6 +255,24 @@ class ValueIndex:
             out[:, a] = self.start[a] + first_least(np.where(allowed, cost[:, columns], np.inf))
         return out
 
+    def apart(self, x: IntArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Columns that differ between rows of atoms, each at its point; and whether classes do.
+
+        Of many atoms, only those in use are compared.
+        """
+        require("a table of all pairs of rows", (3, len(x), len(y)))
+        out = np.zeros((2, len(x), len(y)))
+        for a in range(x.shape[1]):
+            used, place = np.unique(np.concatenate([x[:, a], y[:, a]]), return_inverse=True)
+            pair = place[: len(x), None], place[None, len(x) :]
+            if a < len(self.parts):
+                part = self.parts[a]
+                points = part.representatives[used - self.atom_start[a]]
+                out[0] += _distance(part.attribute, points)[pair]
+            else:
+                out[1] += pair[0] != pair[1]
+        return out[0], out[1]
+
     def expected_cost(self, share: FloatArray) -> FloatArray:
         """Expected distance of each value, given each row's shares; shape (n_rows, n_values).
 

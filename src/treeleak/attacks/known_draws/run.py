@@ -35,7 +35,7 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
 from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
-from treeleak.attacks.known_draws.walking import rows_walked
+from treeleak.attacks.known_draws.walking import rows_between, rows_walked
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
@@ -216,12 +216,14 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
+            answer = rows_between(answer, evidence, domains, side_info, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
+            walked = rows_between(walked, evidence, domains, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             missed = walked.numbers.get("missed_by_walk", 0)

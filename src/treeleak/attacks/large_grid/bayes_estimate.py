@@ -11,18 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
+from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Numeric, Ordinal
@@ -41,7 +47,7 @@ _NEAREST = 400
 _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
-"""Samples' worth of doubt in every share."""
+"""Samples' worth of doubt in the share of a single one."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
 time is up, when more would take longer than a step may go on."""
@@ -53,34 +59,61 @@ def estimate_rows(
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
-) -> tuple[Rows, float | None] | None:
+) -> tuple[Rows, float] | None:
     """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
 
-    Says how far it is from the training set, where rows meet them. None where that takes too large
-    tables, or too long.
+    Where thresholds say more than counts, it is the dataset that suits both best. Says how far it
+    is from the training set. None where that takes too large tables, or too long.
     """
     if found.misfit and constraints.n_rows:
-        return _missing(found, values, constraints), None
+        return _missing(found, values, constraints, clock, stage)
     if _too_many(constraints, values, _MOST_SHARES):
         return None
+    # Where rows have places, thresholds have their say in the end.
+    if constraints.exchangeable:
+        between = estimate_between_thresholds(found, values, constraints, clock, stage)
+        if between is not None:
+            return between
     samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
     if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
     if clock.stopped and _too_many(constraints, values, _LATE):
         return None
-    marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
-    prior = values.prior(marginal / len(samples))
-    group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
-    share, aligned = aligned_shares(values, samples, prior, group, stopped=lambda: clock.stopped)
+    share, aligned = _shares(samples, values, found, constraints, clock)
     atoms, cost = aligned[0], values.expected_cost(share)
     if len(samples) > 1:
         atoms = _nearest(atoms, cost, values, constraints, clock, stage)
     chosen = values.cheapest(atoms, cost)
-    # An interval is listed as one value and holds many: it is never certain.
-    n_open = np.maximum(np.diff(values.start), 2)
-    sure = confidence(np.take_along_axis(share, chosen, axis=1), len(aligned), _DOUBT, n_open)
+    sure = _sure(chosen, share, aligned, values)
     proved = np.zeros(len(chosen), dtype=bool)
     rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
+    return rows, values.mean_cost(chosen, cost)
+
+
+def estimate_between_thresholds(
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
+) -> tuple[Rows, float] | None:
+    """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
+
+    Says how far it is from the others. None where thresholds say no more than counts, or time is
+    short.
+    """
+    if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
+        return None
+    constraint = MidpointConstraints.of(constraints, values)
+    if constraint is None:
+        return None
+    samples = drawn_between(constraint, found.walkers, constraints, clock, stage)
+    if not samples or (clock.stopped and _too_many(constraints, values, _LATE)):
+        return None
+    # The values of atoms that no count tells apart.
+    values = constraint.values
+    share, aligned = _shares(samples, values, found, constraints, clock)
+    cost = values.expected_cost(share)
+    chosen = values.cheapest(aligned[0], cost)
+    sure = _sure(chosen, share, aligned, values)
+    misfit = constraint.misfit(aligned[0], constraints)
+    rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
     return rows, values.mean_cost(chosen, cost)
 
 
@@ -89,19 +122,72 @@ def _too_many(constraints: RowConstraints, values: ValueIndex, most: int) -> boo
     return max(constraints.n_rows * values.n_values, pairs) > most
 
 
-def _missing(found: WalkResult, values: ValueIndex, constraints: RowConstraints) -> Rows:
-    """Take the rows that miss the fewest counts; numbers, as far as something is believed of them.
+def _shares(
+    samples: list[IntArray],
+    values: ValueIndex,
+    found: WalkResult,
+    constraints: RowConstraints,
+    clock: Clock,
+) -> tuple[FloatArray, list[IntArray]]:
+    """Shares of datasets in which rows have each value, and the datasets with rows in order."""
+    marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
+    prior = values.prior(marginal / len(samples))
+    group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
+    return aligned_shares(values, samples, prior, group, stopped=lambda: clock.stopped)
 
-    Nothing says how often walks that miss counts come to what is true.
+
+def _sure(
+    chosen: IntArray, share: FloatArray, aligned: list[IntArray], values: ValueIndex
+) -> FloatArray:
+    """Say how probable values are that so many datasets have: as probable as one more has them.
+
+    Each dataset in turn is held against the others (Good and Turing): of a value that j of the
+    other n - 1 have, the held one has it with the probability (j + 1) N_j+1 / ((j + 1) N_j+1 +
+    (n - j) N_j), where N_j values of rows are in j of all.
     """
+    likely, n = np.take_along_axis(share, chosen, axis=1), len(aligned)
+    if n == 1:
+        # An interval is listed as one value and holds many: it is never certain.
+        return confidence(likely, n, _DOUBT, np.maximum(np.diff(values.start), 2))
+    row, atom, others = np.arange(len(chosen)), values.atom_of[chosen], np.arange(n)
+    times, hits, misses = np.zeros(chosen.shape), *np.zeros((2, chosen.shape[1], n))
+    for a, (begin, end) in enumerate(pairwise(values.atom_start)):
+        seen = np.zeros((len(chosen), end - begin), dtype=np.int64)
+        for one in aligned:
+            seen[row, one[:, a] - begin] += 1
+        there = np.bincount(seen.ravel(), minlength=n + 1)
+        hits[a], misses[a] = (others + 1) * there[1:], (n - others) * there[:-1]
+        times[:, a] = seen[row, atom[:, a] - begin]
+    # Columns of few rows say little of themselves.
+    usual = (hits.sum(axis=0) + 0.5) / (hits.sum(axis=0) + misses.sum(axis=0) + 1.0)
+    again = (hits + usual) / (hits + misses + 1.0)
+    once_more = np.column_stack(
+        [
+            np.interp(column_times * (n - 1) / n, others, odds)
+            for column_times, odds in zip(times.T, logit(again), strict=True)
+        ]
+    )
+    inside = likely * n / np.maximum(times, 1.0)
+    return np.asarray(np.clip(expit(once_more) * inside, 1.0 - MOST_SURE, MOST_SURE))
+
+
+def _missing(
+    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
+) -> tuple[Rows, float]:
+    """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
     start = values.atom_start[:-1]
     walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
+    constraint = None if clock.stopped else MidpointConstraints.of(constraints, values)
+    if constraint is not None:
+        closer = nearer(constraint, found.walkers, constraints, clock, stage)
+        # How far atoms are apart is known of those of the geometry only.
+        walks = [constraint.atoms(atoms) + start for atoms in closer] or walks
     numbers = medians(walks, constraints, values)
     atoms = numbers.rows - start
     misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
-    rows = unweighed(numbers.rows, misfit, values)
+    rows, far = by_two_walks(walks, numbers.rows, misfit, values, constraints.exchangeable)
     sure = np.where(np.isnan(numbers.sure), rows.confidence, numbers.sure)
-    return replace(rows, confidence=sure, within=numbers.within)
+    return replace(rows, confidence=sure, within=numbers.within), far
 
 
 def _drawn(

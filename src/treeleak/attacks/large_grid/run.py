@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows, unweighed
+from treeleak.attacks.large_grid.midpoint_constraints import say_more
 from treeleak.attacks.large_grid.restarts import Attempt, WalkHistory, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
@@ -35,6 +36,8 @@ _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
+_BESIDE = 0.3
+"""Share of the time in which rows that miss counts are placed by thresholds, too."""
 
 
 Narrow = Callable[[RowConstraints, IntArray, Clock], RowConstraints | None]
@@ -70,23 +73,27 @@ def by_walking(
     """Rebuild rows without a list of the cells.
 
     ``why``: why cells are not enumerated. ``narrow``: what follows from leaves that rows never
-    left; asked after each attempt. Returns "feasible" where every count is met, "unknown" with the
+    left; asked after each attempt. Returns "feasible" where every count is met, "likely" where rows
+    that miss a few suit the thresholds better (the likeliest dataset meets all), "unknown" with the
     best rows so far when the time was up, also where no rows meet the counts. No row is proved: of
     cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
     cells = f"generated: {why}"
     seen: list[WalkResult] = []
+    walking = clock
+    if (constraints.exchangeable or constraints.probable is not None) and say_more(constraints):
+        walking = clock.part((1 - _BESIDE) * clock.left)
     with clock.cut_short():
-        seen.append(_walked_until_met(constraints, values, clock, stage, seed, narrow, seen))
+        seen.append(_walked_until_met(constraints, values, walking, stage, seed, narrow, seen))
     if not seen:
         raise TimeUp(clock.timeout_message)
     found = seen[-1]
+    likeliest = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     weighed = None
     with clock.cut_short(GRACE):
         weighed = estimate_rows(found, values, constraints, clock, stage)
-    atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
-    rows, far = weighed or (unweighed(atoms, found.misfit, values), None)
+    rows, far = weighed or (unweighed(likeliest, found.misfit, values), None)
     clock.report_progress(stage, 1.0, rows.misfit)
     numbers = {
         "grid_points": bounded(constraints.geometry.n_points),
@@ -95,11 +102,13 @@ def by_walking(
     }
     if rows.misfit:
         numbers["missed_by_walk"] = found.misfit
+    beside = rows.misfit > 0 and not found.misfit
     return Answer(
-        "unknown" if rows.misfit else "feasible",
+        "likely" if beside else "unknown" if rows.misfit else "feasible",
         values,
         (rows,),
         numbers=numbers,
+        likeliest=likeliest if beside else None,
         ordered=not constraints.exchangeable,
         expected_distance=far,
         cells=cells,
