@@ -150,7 +150,7 @@ def _walked(
     clock: Clock,
 ) -> Iterator[float]:
     """Let datasets walk while they cool down; say after each step how much is done."""
-    known, rows = constraint.likes(constraints), np.arange(constraints.n_rows)
+    rows = np.arange(constraints.n_rows)
     flat = constraint.log_share(states[0], constraints.n_classes)
     clock.untimed(partial(walk_between, constraint.splits, states[0], flat, rows, 0, 1.0, 1.0))
     named = constraint.listed if constraints.exchangeable else constraint.listed[:0]
@@ -166,9 +166,7 @@ def _walked(
         law = [a * (b / a) ** cooled for a, b in (cooling.price, cooling.breach)]
         walks = []
         for s in states:
-            likes = (known, rows)
-            if known is None:
-                likes = (constraint.log_share(s, constraints.n_classes), s.label)
+            likes = (constraint.log_share(s, constraints.n_classes), s.label)
             walks.append(partial(walk_between, constraint.splits, s, *likes, moves, *law))
         run_all(walks)
         if len(named) and step % _NAMES == 0:

@@ -17,7 +17,7 @@ from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Joint
 
 _MOST_MEMBERS = 2**26
-"""Words of rows as bits, over all nodes, and numbers of what is probable: 512 MiB a walk."""
+"""Words of rows as bits, over all nodes: 512 MiB a walk."""
 _MOST_TESTED = 2**26
 """Pairs of a test and an atom of its column: 17 bytes each, and twice as much while laid out."""
 _DOUBT, _OWN = 2.0, 0.8
@@ -97,19 +97,6 @@ class MidpointConstraints:
                 out[0, :, a] = np.searchsorted(atom, low)
                 out[1, :, a] = np.searchsorted(atom, high, side="right") - 1
         return out
-
-    def likes(self, constraints: RowConstraints) -> FloatArray | None:
-        """Say how probable ranks are taken to be of each row, as a logarithm.
-
-        None if that is not known, or there is no room.
-        """
-        numbers = constraints.n_rows * int(self.splits.radix.sum())
-        if constraints.probable is None or numbers > _MOST_MEMBERS:
-            return None
-        known, begin = constraints.likely.log_share, constraints.masks.start
-        parts = zip(self.rank, self.atom, begin, strict=False)
-        by_rank = np.concatenate([start + atom[np.argsort(rank)] for rank, atom, start in parts])
-        return np.asarray(known[:, by_rank], dtype=float)
 
     def log_share(self, s: Standing, n_classes: int) -> FloatArray:
         """Say how common ranks are among the rows of each class; (n_classes, n_ranks)."""

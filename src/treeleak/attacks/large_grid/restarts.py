@@ -28,15 +28,10 @@ _PRICES = (
     ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
 )
 """Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows
-that resemble each other, and in odd ones, or where rows begin at places that are probable."""
+that resemble each other, and in odd ones."""
 _SWEEPS, _PER_ROW, _PER_WALLED_ROW = 400, 8, 4
 """Sweeps of the first attempt: at least, for each row, and where it is known of many leaves that
 rows do not lie there."""
-_LONG = 15_000_000
-"""Moves, about 40 s, beyond which an attempt takes long."""
-_LED, _LED_PULL = 150, 0.1
-"""Sweeps of the first attempt where rows begin at places that are probable, and the most that a
-sweep then adds to what missed counts are pulled at: more leads them away from there."""
 _STEPS = 20
 """Least number of prices in an attempt."""
 _HEARD = 40
@@ -68,11 +63,6 @@ def walkers_at(
     """Let walkers begin somewhere, or anywhere."""
     walker_seeds = np.random.SeedSequence(seeds).generate_state(_WALKERS)
     return [Walker.started(constraints, int(seed), begin, fixed) for seed in walker_seeds]
-
-
-def takes_long(constraints: RowConstraints) -> bool:
-    """Whether one attempt from anywhere takes so long that it pays to ask first where rows lie."""
-    return _length(constraints) * constraints.n_rows * constraints.n_lively > _LONG
 
 
 def _length(constraints: RowConstraints) -> int:
@@ -157,10 +147,9 @@ class Attempt:
 
     @classmethod
     def first(cls, constraints: RowConstraints) -> Attempt:
-        """Begin anywhere, or at places that are probable."""
-        length = _length(constraints) if constraints.probable is None else _LED
+        """Begin anywhere."""
         none = np.zeros(constraints.n_rows, dtype=bool)
-        return cls(constraints, constraints, length, none)
+        return cls(constraints, constraints, _length(constraints), none)
 
     @property
     def n_open(self) -> int:
@@ -168,15 +157,11 @@ class Attempt:
         return int((~self.fixed).sum())
 
     @property
-    def _led(self) -> bool:
-        return self.constraints.probable is not None
-
-    @property
     def _search(self) -> WalkSettings:
         pull = max(_PULL / self.length, _LEAST_PULL)
         held = self.constraints.closed is not None or (self.constraints.held >= 0).any()
         return SEARCH._replace(
-            pull=min(pull, _LED_PULL) if self._led else pull,
+            pull=pull,
             trades=not (held or self.constraints.exchangeable),
         )
 
@@ -188,7 +173,7 @@ class Attempt:
         ``bests``: holds the best rows so far.
         """
         walkers = walkers_at(self.within, [seed, self.number], self.begin, self.fixed)
-        recent = WalkHistory(self.style % 2 == 0 and not self._led, [], [], [])
+        recent = WalkHistory(self.style % 2 == 0, [], [], [])
         for sweeps, price in self._schedule(_PRICES[0 if recent.taught else 1], clock):
             walkers = all_walked(walkers, sweeps, self._search._replace(price=price))
             self.done += sweeps
@@ -227,8 +212,6 @@ class Attempt:
             return False
         # The same again, in less room. What two walkers agree on is less sure than walls.
         self.fixed, self.begin = np.zeros_like(self.fixed), None
-        if self._led:
-            self.length *= 2
         return True
 
     def finish(self, walkers: list[Walker], none: bool) -> None:

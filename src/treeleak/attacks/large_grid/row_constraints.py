@@ -22,9 +22,6 @@ from treeleak.partition.masks import Masks, leaf_boxes
 from treeleak.schema import Joint
 from treeleak.side_information.side_information import KnownParts
 
-_BELIEVED, _UNLIKELY = 0.5, 1e-6
-"""Share of what is taken to be probable that rows are held to, and least probability."""
-
 
 @dataclass(frozen=True, eq=False)
 class RowConstraints:
@@ -60,9 +57,6 @@ class RowConstraints:
     known."""
     decided: BoolArray | None = None
     """Shape (n_rows, n_trees). Trees in which that leaves a row one leaf."""
-    probable: NDArray[np.float32] | None = None
-    """Shape (n_rows, n_atoms). How probable atoms are taken to be of each row, where rows begin;
-    those of an attribute add up to one."""
 
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
@@ -233,14 +227,6 @@ class RowConstraints:
             np.full((len(self.masks.start) - 1, 1), -1, dtype=np.int32),
             np.zeros((1, 1, 1, 1), dtype=np.float32),
         )
-
-    @cached_property
-    def likely(self) -> LogPriorTables:
-        """A preference for atoms that are probable; none if nothing is known of that."""
-        if self.probable is None:
-            return self.flat
-        log_share = _BELIEVED * np.log(self.probable + _UNLIKELY)
-        return self.flat._replace(log_share=log_share, line=np.arange(self.n_rows, dtype=np.int32))
 
     def misfit(self, atoms: NDArray[np.int32], label: IntArray) -> int:
         """Sum over all equations of |A m - n|, distinct rows included."""

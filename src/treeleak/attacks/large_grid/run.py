@@ -82,7 +82,7 @@ def by_walking(
     cells = f"generated: {why}"
     seen: list[WalkResult] = []
     walking = clock
-    if (constraints.exchangeable or constraints.probable is not None) and say_more(constraints):
+    if constraints.exchangeable and say_more(constraints):
         walking = clock.part((1 - _BESIDE) * clock.left)
     with clock.cut_short():
         seen.append(_walked_until_met(constraints, values, walking, stage, seed, narrow, seen))

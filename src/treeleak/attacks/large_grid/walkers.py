@@ -55,8 +55,6 @@ class Walker:
         if constraints.span is not None:
             low, high = constraints.span[0], constraints.span[1] + 1
         anywhere = rng.integers(low, high, size=(constraints.n_rows, len(radix)))
-        if constraints.probable is not None:
-            anywhere = np.clip(_drawn(constraints.probable, radix, rng), low, high - 1)
         anywhere = np.where(constraints.held < 0, anywhere, constraints.held)
         fresh = np.column_stack([anywhere, constraints.label]).astype(np.int32)
         begin = fresh if begin is None else begin
@@ -72,7 +70,7 @@ class Walker:
         open_label = open_rows[constraints.open_label[open_rows]]
         both = np.array([misfit, misfit])
         rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
-        return cls(constraints, rows, counts, constraints.likely)
+        return cls(constraints, rows, counts, constraints.flat)
 
     @property
     def misfit(self) -> int:
@@ -104,16 +102,6 @@ class Walker:
         counts = current._replace(residual=residual, multiplier=multiplier)
         out = replace(self, rows=copied(self.rows), counts=counts)
         return out, int(walk(sweeps, s.trees, counts, self.likes, out.rows, settings))
-
-
-def _drawn(probable: NDArray[np.float32], radix: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw the atoms of each row, attribute by attribute."""
-    out = np.empty((len(probable), len(radix)), dtype=np.int64)
-    for a, end in enumerate(np.cumsum(radix)):
-        total = probable[:, end - radix[a] : end].cumsum(axis=1)
-        at = rng.random((len(out), 1)) * total[:, -1:]
-        out[:, a] = np.minimum((total < at).sum(axis=1), radix[a] - 1)
-    return out
 
 
 @dataclass(frozen=True, eq=False)
