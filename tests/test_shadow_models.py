@@ -215,7 +215,7 @@ def test_the_trees_of_a_file_are_trained_again_by_their_settings():
     stored = snapshot(model)
     refit = refit_of(None, stored, to_release(stored))
     made = refit.make(5)
-    assert not refit.from_inputs
+    assert refit.like is not None
     wanted = model.get_params() | {"random_state": 5}
     assert made.get_params() == wanted
 

@@ -153,8 +153,8 @@ def _tests_given(tree: Tree, control: Labelled, ends: Ends, names: tuple[str, ..
             best = np.array([g.max(initial=-1.0) for g in gains])
             bits -= math.log2(1 - _SELDOM)
             bits += _whole(int((best > best[c]).sum() + (best[:c] == best[c]).sum()))
-            own = gains[c]
-            bits += _whole(int((own > own[gap]).sum() + (own[:gap] == own[gap]).sum()))
+            gain = gains[c]
+            bits += _whole(int((gain > gain[gap]).sum() + (gain[:gap] == gain[gap]).sum()))
             low, high = values[c][gap : gap + 2]
             bits += 1.0 if cut == (low + high) / 2 else 2.0 + _set_of(np.array([cut]), (low, high))
         left = tree.goes_left(np.full(len(here), v), control.rows[here, c])

@@ -112,13 +112,10 @@ class Refit:
         Its class.
     make : callable
         Gives a new estimator that is not fitted, from a seed.
-    from_inputs : bool
-        Whether it takes rows in the columns that were given; else in those of the trees.
     """
 
     name: str
     make: Callable[[int], Any]
-    from_inputs: bool
     like: Release | None = None
     """The trees of a file: its settings count only if they make such trees."""
 
@@ -168,7 +165,7 @@ def refit_of(live: Any, content: Any, release: Release | None = None) -> Refit:
     if isinstance(content, StoredObject) and (inner := inner_trees(content, TREES)) is not None:
         kind = _imported(TREES[inner.name], inner.name)
         settings = plain_settings(inner, kind, release)
-        return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), False, release)
+        return Refit(inner.name, lambda seed: _seeded(kind(**settings), seed), release)
     if isinstance(content, StoredObject) and content.type == "lightgbm.basic.Booster":
         return _of_lightgbm(content, release)
     kind = content.type if isinstance(content, StoredObject) else ""
@@ -199,7 +196,7 @@ def _of_lightgbm(content: StoredObject, release: Release | None) -> Refit:
         raise NotCovered(UNKNOWN_KIND(name="LightGBM")) from error
     whole = {k: int(v) if v.is_integer() else v for k, v in numbers.items()}
     settings = _bounded(whole, release)
-    return Refit(name, lambda seed: _seeded(kind(**settings), seed), False, release)
+    return Refit(name, lambda seed: _seeded(kind(**settings), seed), release)
 
 
 def _resembles(made: Release, model: Release) -> bool:
@@ -278,7 +275,7 @@ def _of_live(live: Any) -> Refit:
             raise NotCovered(PREFIT)
         if setting == "early_stopping_rounds" and value is not None:
             raise NotCovered(STOPPED_EARLY)
-    return Refit(name, lambda seed: _seeded(clone(model), seed), from_inputs=True)
+    return Refit(name, lambda seed: _seeded(clone(model), seed))
 
 
 def _seeded(model: Any, seed: int) -> Any:

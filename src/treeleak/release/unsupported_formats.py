@@ -16,9 +16,7 @@ from treeleak.release.stored import StoredObject, models_inside
 
 HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
 _TREES = "treeleak audits tree models only"
-_WHOLE = "copy it again, or save the model again"
 _ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
-_ORIGINAL = 'save the model that it was made from, with skops.io.dump(model, "model.skops")'
 _XGBOOST = (
     'a single tree that XGBoost printed (get_dump): write the model with save_model("model.json"), '
     'or all trees with dump_model("trees.txt", with_stats=True)'

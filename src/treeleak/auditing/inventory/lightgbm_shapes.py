@@ -76,7 +76,7 @@ def _are_importances(listed: FloatArray, trees: list[Mapping[str, Any]]) -> bool
             splits[column] = splits.get(column, 0) + 1
             more = gain[k] if gain is not None and k < len(gain) else 0.0
             gains[column] = gains.get(column, 0.0) + more
-    said, counted, added = (np.sort(list(x)) for x in (listed, splits.values(), gains.values()))
+    given, counted, added = (np.sort(list(x)) for x in (listed, splits.values(), gains.values()))
     # Gains are cut to whole numbers.
-    near = len(said) == len(added) and bool((np.abs(said - added) <= 1 + _PRINTED * added).all())
-    return np.array_equal(said, counted) or near
+    near = len(given) == len(added) and bool((np.abs(given - added) <= 1 + _PRINTED * added).all())
+    return np.array_equal(given, counted) or near
