@@ -86,7 +86,8 @@ def against_guesses(found: Doc) -> Section:
         quiet=True,
     )
     left_out = [Prose(text) for text in facts.left_out(facts.judged(m))]
-    blocks = [table, *left_out, *charts, beside, explanation, *reasons(found, "population")]
+    compared = [beside, explanation] if beside.rows else []
+    blocks = [table, *left_out, *charts, *compared, *reasons(found, "population")]
     return Section.of(key, title, blocks)
 
 
