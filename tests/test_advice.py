@@ -33,7 +33,8 @@ from treeleak.auditing.findings.advice import (
     SAVED,
     advise,
 )
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
+from treeleak.core.clock import TIME_UP
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening.before_training import stored_figures
 from treeleak.release import to_release
@@ -110,7 +111,7 @@ def test_figures_of_forests_are_not_told_of_other_models(data):
     ("origin", "setting"),
     [
         ("XGBoost 3.1", "min_child_weight"),
-        ("LightGBM 4.6", "min_child_samples=10"),
+        ("LightGBM 4.6", "a larger min_child_samples"),
         ("CatBoost 1.2", "depth"),
         ("scikit-learn 1.7", "min_samples_leaf=10"),
     ],
@@ -123,6 +124,12 @@ def test_larger_leaves_are_asked_for_in_the_words_of_the_library(origin, setting
     (larger,) = (text for text in told if text.startswith("Grow larger leaves"))
     assert setting in larger
     assert ("min_samples_leaf" in larger) == origin.startswith("scikit-learn")
+
+
+@pytest.mark.parametrize(("why", "told"), [(TIME_UP(seconds="30"), True), ("it is odd", False)])
+def test_more_time_is_advised_where_time_left_no_rows(why, told):
+    advice = advise(AuditResults(not_assessed=(("reconstruction", why),)), OPEN)
+    assert ("--time-limit" in " ".join(advice)) == told
 
 
 def test_figures_of_classifiers_are_not_told_of_regressions(data):

@@ -285,9 +285,12 @@ def test_a_group_that_no_random_table_held_is_shown_without_a_guess(found):
 def test_rows_that_are_proved_together_are_not_said_to_leak():
     X, y, data = compas_sample(80)
     tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, y)
-    sheet = sheet_of(treeleak.audit(tree, schema=data.schema))
+    audit = treeleak.audit(tree, schema=data.schema)
+    sheet = sheet_of(audit)
     assert sheet.verdict.startswith("no leak shown")
     assert sheet.answers[1].answer == "The attacks disclosed no single row."
+    lost = replace(audit, reconstruction=None, uncertainty=None, exposure=None)
+    assert sheet_of(lost).answers[1].answer.startswith("Not known: no rows were rebuilt.")
 
 
 def test_the_page_allows_itself_and_nothing_else(found):

@@ -107,6 +107,15 @@ def test_people_outside_are_no_more_certain_than_members():
     assert abs(np.mean(above) - 0.5) < 4 * np.std(above) / np.sqrt(len(above))
 
 
+@pytest.mark.parametrize(("shift", "low", "high"), [(-9.0, 0.0, 0.02), (9.0, 0.98, 1.0)])
+def test_none_or_all_of_the_members_caught_leave_an_interval(shift, low, high):
+    """The rule of three: of 200 people none means up to about three."""
+    people = np.linspace(0, 1, 200)
+    caught = direct(people + shift, people, 0).caught
+    assert low <= caught.interval.low < caught.interval.high <= high
+    assert caught.value in (caught.interval.low, caught.interval.high)
+
+
 def test_the_area_is_the_share_of_pairs():
     rng = np.random.default_rng(3)
     _, inside = halves(np.zeros(20), 10, 2, rng)

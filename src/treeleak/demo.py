@@ -208,11 +208,14 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     command = _command()
     yield Text(
         f"  {command} audit {model} \\\n"
-        f"    --schema {schema} --train {train} --label {LABEL}\n"
+        f"    --schema {schema} \\\n"
+        f"    --train {train} --label {LABEL}\n"
         f"  {command} reconstruct {seedless} \\\n"
-        f"    --schema {schema} --out {demo.folder / 'rows.csv'}\n"
+        f"    --schema {schema} \\\n"
+        f"    --out {demo.folder / 'rows.csv'}\n"
         f"  {command} reconstruct {boosted} \\\n"
-        f"    --schema {schema} --out {demo.folder / 'boosted-rows.csv'}\n"
+        f"    --schema {schema} \\\n"
+        f"    --out {demo.folder / 'boosted-rows.csv'}\n"
         f"  {command} audit YOUR_MODEL.skops --report YOUR_REPORT.html"
     )
     yield ""

@@ -162,7 +162,7 @@ def _say_order(result: Reconstruction) -> None:
     if result.row_count is not None:
         say(f"Training set: {result.row_count}.")
     if (n_proved := result.numbers.get("settled_rows")) is not None:
-        say(f"Every leaf is proved for {n_proved:,} of {result.n_rows:,} rows.")
+        say(f"Proved in each tree that drew them: {n_proved:,} of {result.n_rows:,} rows.")
     if left_open := result.numbers.get("rows_left_open"):
         say(f"The counts leave {left_open:,} rows open: other tables meet them and differ there.")
     if result.in_earlier is not None:

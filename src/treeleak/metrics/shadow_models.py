@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval
-from treeleak.metrics.membership import Bounded, auc, share_below, to_pass
+from treeleak.metrics.membership import Bounded, auc, clopper_pearson, share_below, to_pass
 
 FALSE_POSITIVES = 0.01
 """Share of the people left out who are taken for members, at which members are counted."""
@@ -179,8 +179,7 @@ def direct(members: FloatArray, others: FloatArray, models: int) -> DirectScore:
     n, share = len(members), None
     if len(others) >= 1 / FALSE_POSITIVES:
         hit = members > to_pass(others, FALSE_POSITIVES)
-        half = float(ndtri((1 + LEVEL) / 2)) * hit.std(ddof=1) / math.sqrt(n)
-        share = Bounded.around(float(hit.mean()), half)
+        share = Bounded(float(hit.mean()), clopper_pearson(int(hit.sum()), n))
     return DirectScore(n, len(others), models, auc(members, others), share)
 
 

@@ -128,7 +128,7 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
             "the other rows may be in one of several leaves; draws and counts alone prove this"
         )
         share = percent(n_proved / max(rebuilt["n_rows"], 1))
-        yield "Rows with every leaf proved", share, follows
+        yield "Rows proved in each tree that drew them", share, follows
     if left_open := rebuilt["numbers"].get("rows_left_open"):
         other = "another table meets every count, and differs there"
         yield "Rows that the counts leave open", f"{left_open:,}", other

@@ -86,8 +86,10 @@ def against_guesses(found: Doc) -> Section:
         quiet=True,
     )
     left_out = [Prose(text) for text in facts.left_out(facts.judged(m))]
-    blocks = [table, *left_out, *charts, beside, explanation, *reasons(found, "population")]
-    return Section.of(key, title, blocks)
+    blocks: list[Block | None] = [table, *left_out, *charts]
+    if beside.rows:
+        blocks += [beside, explanation]
+    return Section.of(key, title, [*blocks, *reasons(found, "population")])
 
 
 def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]) -> Bars | None:

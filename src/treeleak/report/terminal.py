@@ -235,7 +235,7 @@ def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple
     if individual and individual["all"]["worst"] is not None:
         yield "Error in the worst row", percent(individual["all"]["worst"])
     for what, error, more in facts.of_unlike(individual, digits):
-        yield what, f"{error}, {more}"
+        yield what, f"error {error}, {more}"
     if (test := facts.judged(m)["significance"]) is not None:
         yield from _against_others(test, digits)
 

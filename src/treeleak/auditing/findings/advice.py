@@ -9,6 +9,7 @@ from treeleak.auditing.assessors.comparison import test_of
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.findings.advice_for_r import advice_for_r
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE, in_short, more_time_helps
+from treeleak.core.clock import TIME_UP
 from treeleak.core.message import ANYBODY
 from treeleak.core.private import dataclass
 from treeleak.core.text import percent
@@ -154,7 +155,7 @@ def of_the_audit(text: str) -> bool:
 _CALLED: Mapping[str, Mapping[str, str]] = {
     "leaves": {
         "xgboost": "Grow larger leaves (a larger min_child_weight).",
-        "lightgbm": "Grow larger leaves (min_child_samples=10 or more).",
+        "lightgbm": "Grow larger leaves (a larger min_child_samples; its default is 20).",
         "ydf": "Grow larger leaves (min_examples=10 or more).",
         "interpret": "Use fewer bins (max_bins) and no pairs of columns (interactions=0), so that "
         "each bin holds 10 rows or more.",
@@ -210,7 +211,8 @@ def advise(found: AuditResults, verdict: Verdict) -> tuple[str, ...]:
         chosen.add("other models")
     if any(e.unknown for e in inventory):
         chosen.add("unknown")
-    if reconstruction is not None and more_time_helps(reconstruction):
+    late = getattr(found.reason("reconstruction"), "code", "") == TIME_UP.code
+    if late or (reconstruction is not None and more_time_helps(reconstruction)):
         chosen.add("time")
     if verdict == POSSIBLE and measurement is not None and test_of(measurement) is None:
         chosen.add("control")

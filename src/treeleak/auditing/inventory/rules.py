@@ -42,7 +42,7 @@ _PER_ROW = "It holds one entry for every training row."
 SETTING = Rule("*", "harmless", "settings", "These were chosen before training, without looking "
     "at rows.")
 INTERNAL = Rule("*", "not assessed", "other values",
-                "treeleak has no rule for these. Look at them yourself.")
+                "The library writes these; treeleak does not judge them. Look at them yourself.")
 UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows this part. It may hold rows.",
                unknown=True)
 STORED = Rule("*", "leaks", "training rows in an unknown part",
