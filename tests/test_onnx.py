@@ -298,3 +298,38 @@ def test_the_number_of_rows_follows_from_the_training_rows():
     assert asked in treeleak.audit(path, time_limit=1).reason("reconstruction")
     given = treeleak.audit(path, IRIS.data, labels, time_limit=1)
     assert asked not in given.reason("reconstruction")
+
+
+def _values(graph, key):
+    (node,) = (n for n in graph.graph.node if n.op_type.startswith("TreeEnsemble"))
+    (held,) = (a for a in node.attribute if a.name == key)
+    return held.ints
+
+
+def _numbered(graph, keys):
+    for key in keys.split():
+        values = _values(graph, key)
+        values[:] = [3 * x for x in values]
+
+
+IDLE = {
+    "tensors": lambda onnx, g: g.graph.initializer.append(
+        onnx.helper.make_tensor("q", 1, [3], [51.0, 35.0, 14.0])),
+    "results": lambda onnx, g: [
+        g.graph.output.append(onnx.helper.make_tensor_value_info(f"r{k}", 1, [51, 35]))
+        or g.graph.node.append(
+            onnx.helper.make_node("Identity", [g.graph.output[0].name], [f"r{k}"]))
+        for k in range(90)],
+    "classes": lambda onnx, g: _values(g, "classlabels_int64s").extend(range(51, 90)),
+    "trees": lambda onnx, g: _numbered(g, "nodes_treeids class_treeids"),
+    "nodes": lambda onnx, g: _numbered(
+        g, "nodes_nodeids class_nodeids nodes_truenodeids nodes_falsenodeids"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_what_predictions_do_without_is_left_over(name):
+    onnx = pytest.importorskip("onnx", reason="needs onnx, which writes the graphs")
+    graph = onnx.load(FOLDER / "forest.onnx")
+    IDLE[name](onnx, graph)
+    assert model_from_onnx(graph.SerializeToString()).leftovers

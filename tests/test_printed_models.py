@@ -142,6 +142,7 @@ REPEATED = {
     "parents": lambda tree: tree["parents"].reverse(),
     "sum_hessian": lambda tree: tree["sum_hessian"].__setitem__(0, 51.35),
     "id": lambda tree: tree.update(id=51),
+    "base_weights": lambda tree: _leaves(tree, "base_weights", 51.35),
     "leaf_child_counts": lambda tree: tree.update(leaf_child_counts=[51] * len(tree["parents"])),
     "num_deleted": lambda tree: tree["tree_param"].update(num_deleted="51"),
     "num_feature": lambda tree: tree["tree_param"].update(num_feature="51"),
@@ -167,7 +168,20 @@ def _first_leaf(root):
     return node
 
 
+def _other_numbers(root):
+    """Exchange the numbers of two leaves."""
+    node = root["tree_info"][0]["tree_structure"]
+    while "left_child" in node["left_child"]:
+        node = node["left_child"]
+    other = root["tree_info"][0]["tree_structure"]
+    while "right_child" in other:
+        other = other["right_child"]
+    one = node["left_child"]
+    one["leaf_index"], other["leaf_index"] = other["leaf_index"], one["leaf_index"]
+
+
 OF_DUMPS = {
+    "right_child": _other_numbers,
     "internal_count": lambda root: _first_leaf(root).update(leaf_count=51),
     "internal_weight": lambda root: _first_leaf(root).update(leaf_weight=51.35),
     "importances": lambda root: root["feature_importances"].update(
@@ -406,6 +420,9 @@ LIES = [
     (("tree_info", 0, "tree_structure", "missing_type"), {}, "missing values go"),
     (("tree_info", 0, "tree_structure", "missing_type"), [], "missing values go"),
     (("tree_info", 0, "tree_index"), 5, "no tree of number 0"),
+    (("tree_info", 0, "num_cat"), [[51, 35], [14, 2]], "num_cat is not"),
+    (("tree_info", 0, "tree_structure", "threshold"), "3||1||1", "another order"),
+    (("average_output",), [[51, 35], [14, 2]], "average_output is"),
     (("feature_names", 0), "a\nTree=0", "feature_names is"),
     (("objective",), "binary\nparameters:", "objective is"),
     (("feature_infos", "Column_0", "values"), {}, "no description"),
@@ -425,6 +442,12 @@ def test_lies_in_a_dump_of_lightgbm_are_named(place, value, why, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(root))
     with pytest.raises(BadModel, match=why):
         read_model(tmp_path / "m.json")
+
+
+def test_digits_in_an_exponent_that_changes_nothing_are_found(tmp_path):
+    text = (PRINTED / "lightgbm-4.7.0" / "regression.json").read_text()
+    (tmp_path / "m.json").write_text(text.replace('"num_cat": 0', '"num_cat": 0e5135140249', 1))
+    assert unknown_parts(tmp_path / "m.json")
 
 
 def test_keys_that_lightgbm_does_not_write_are_found(tmp_path):

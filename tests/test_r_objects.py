@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import shutil
 from pathlib import Path
 
@@ -343,3 +345,10 @@ OF_NODES = [("party", "node"), ("gbm", "trees"), ("rpart", "frame"), ("settings"
 @pytest.mark.parametrize(("owner", "name"), OF_NODES)
 def test_a_table_in_place_of_nodes_is_a_table(owner, name):
     assert rows_in(StoredObject(f"R.{owner}", {name: frame()}))
+
+
+def test_bytes_behind_an_object_are_unknown(tmp_path):
+    data = lzma.decompress((FILES / "object_clean_forest.rds").read_bytes())
+    (tmp_path / "model.rds").write_bytes(gzip.compress(data + b"51,35,14,2"))
+    found = take_inventory(read_model(tmp_path / "model.rds"), Context())
+    assert [entry.names for entry in found if entry.unknown]

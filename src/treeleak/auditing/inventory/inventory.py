@@ -282,7 +282,7 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
         whole = StoredObject(f"{model.type.partition('.')[0]}.file", {model.name: model})
         stack = [
             _Part(model.name, whole, model.name, model, model.name),
-            *stack[: -len(model.state)],
+            *(part for part in stack if part.left_over),
         ]
     while stack:
         part = stack.pop()

@@ -31,6 +31,8 @@ def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
             off = None if added is None else np.abs(added - held) * (held != 0)
             if off is None or added is None or (off > _PRINTED * np.maximum(added, 1.0)).any():
                 yield ("trees", t, inner), tree[inner]
+        if not _numbered(tree):
+            yield ("trees", t, "right_child"), tree["right_child"]
     listed = array_in(state.get("importances"))
     if listed is not None and len(listed) and not _are_importances(listed, trees):
         yield ("importances",), state["importances"]
@@ -52,7 +54,8 @@ def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
 def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
     """Add what leaves hold up to the root; None if nodes do not lead to each other."""
     sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
-    if any(side is None or len(side) != len(leaves) - 1 for side in sides):
+    n = len(leaves)
+    if any(side is None or len(side) != n - 1 or not (np.abs(side) <= n).all() for side in sides):
         return None
     listed: FloatArray = np.stack(sides)  # type: ignore[arg-type]
     if not np.isfinite(listed).all():
@@ -65,6 +68,22 @@ def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
     for v in range(len(children) - 1, -1, -1):
         out[v] = sum(leaves[~c] if c < 0 else out[c] for c in children[v])
     return out
+
+
+def _numbered(tree: Mapping[str, Any]) -> bool:
+    """Say whether a split gives the next number to the leaf on its right, and keeps the other."""
+    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
+    n = len(sides[0]) if sides[0] is not None else 0
+    if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
+        return n == 0  # What reads the trees refuses others.
+    children: NDArray[Any] = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+    first = np.zeros(len(children) + 1, dtype=np.int64)
+    for v in range(len(children) - 1, -1, -1):
+        left, right = (~c if c < 0 else first[min(c, len(children))] for c in children[v])
+        if right != v + 1:
+            return False
+        first[v] = left
+    return int(first[0]) == 0
 
 
 def _are_importances(listed: FloatArray, trees: list[Mapping[str, Any]]) -> bool:

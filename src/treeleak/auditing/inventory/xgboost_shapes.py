@@ -69,6 +69,10 @@ _IN_MEMORY = (
     "multi_strategy parallel_option lambda_bias"
 )
 _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
+_RATE, _TINY = 1e-6, 1e-30
+"""Roundings of three numbers in single precision, and where it has fewer digits."""
+_SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
+"""Losses for which leaves get another value once they are grown."""
 """How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _TYPES = frozenset(("int", "float", "q", "i", "c", "indicator", "m"))
 
@@ -214,6 +218,8 @@ def underived(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         if not isinstance(tree, Mapping):
             continue
         for key in _odd_lists(tree):
+            if key == "base_weights" and inside(learner, "objective", "name") in _SET_ANEW:
+                continue
             yield ("trees", t, key), tree[key]
         if str(tree.get("id", t)) != str(t):
             yield ("trees", t, "id"), tree["id"]
@@ -252,6 +258,14 @@ def _odd_lists(tree: Mapping[str, Any]) -> Iterator[str]:
         added = sums[below].sum(axis=0)
         if (np.abs(added - sums[~leaf]) > _ADDED * np.maximum(np.abs(added), 1.0)).any():
             yield "sum_hessian"
+    # A leaf adds its weight times the rate of learning: both are stated.
+    at = leaf & (parents > -1) if n > 1 else leaf
+    weights, added = (held.get(k, np.zeros(n))[at] for k in ("base_weights", "split_conditions"))
+    if weights.any():
+        k = np.abs(weights).argmax()
+        off = np.abs(added - weights * (added[k] / weights[k]))
+        if (off > _RATE * np.maximum(np.abs(added), _TINY)).any():
+            yield "base_weights"
     if "leaf_child_counts" in held and held["leaf_child_counts"].max() > 2:
         yield "leaf_child_counts"
     nodes, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (

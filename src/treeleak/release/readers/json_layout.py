@@ -19,7 +19,7 @@ MOST_GAP = 256
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ESCAPED = re.compile(r"\\(?:u00[0-7][0-9a-fA-F]|/)")
 _GAP = re.compile(rb"\s+")
-_LONG = re.compile(r"\d[\d.]{20,}")
+_LONG = re.compile(r"\d[\d.]{20,}|\d[eE][-+]?\d{4,}")
 _DIGITS = 20
 """Of a whole number of 64 bits; others have fewer."""
 
@@ -29,7 +29,8 @@ def odd_layout(text: str) -> Iterator[Leftover]:
     bare = _TEXT.sub('""', text)
     for found in _LONG.finditer(bare):
         digits = found[0].replace(".", "").strip("0")
-        if len(digits) > _DIGITS or len(found[0]) > 2 * _DIGITS:
+        exponent = "e" in found[0].lower()
+        if exponent or len(digits) > _DIGITS or len(found[0]) > 2 * _DIGITS:
             yield Leftover("the text", "numbers of more digits than any has", text)
             break
     if any(

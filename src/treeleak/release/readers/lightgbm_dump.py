@@ -64,8 +64,10 @@ def booster_from_dump(root: Mapping[str, Any]) -> StoredObject:
     left = [*_unknown(root, _HEAD, "the dump")]
     lines = [_word(root.get("name", "tree"), "name")]
     lines += [f"{key}={_word(root[key], key)}" for key in _BEGIN if key in root]
-    if root.get("average_output", False) is not False:
-        lines.append("average_output")
+    averaged = root.get("average_output", False)
+    if not isinstance(averaged, bool):
+        raise BadModel("average_output is neither true nor false")
+    lines += ["average_output"] * averaged
     lines.append(f"feature_names={' '.join(_word(x, 'feature_names', ' ') for x in names)}")
     if bounds := root.get("monotone_constraints", []):
         lines.append(f"monotone_constraints={' '.join(_numbers(bounds, 'monotone_constraints'))}")
@@ -153,6 +155,8 @@ def _tree(tree: Any, t: int, left: list[Leftover]) -> Iterator[str]:
     nodes, ends = ([held[i] for i in range(len(held))] for held in (inner, leaves))
     sets, words = [0], list[int]()
     tests = [_test(node, sets, words, where) for node in nodes]
+    if tree.get("num_cat", len(sets) - 1) != len(sets) - 1:
+        raise BadModel(f"{where}: num_cat is not {len(sets) - 1}")
     lines: dict[str, list[Any]] = {
         "num_leaves": [n], "num_cat": [len(sets) - 1],
         "threshold": [threshold for threshold, _ in tests],
@@ -197,6 +201,8 @@ def _test(
     if kind != "==" or not isinstance(threshold, str) or not _SET.fullmatch(threshold):
         raise BadModel(f"{where}: a test of the kind {kind!r:.20} against {threshold!r:.40}")
     members = [int(x) for x in threshold.split("||")]
+    if members != sorted({*members}):
+        raise BadModel(f"{where}: categories in another order than LightGBM's")
     n = max(members) // 32 + 1
     at_most(MOST_WORDS, len(words) + n, f"words of categories in {where}")
     bits = [0] * n

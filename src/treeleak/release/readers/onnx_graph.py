@@ -133,16 +133,17 @@ def _reached(state: Mapping[str, Any], left: list[Leftover]) -> None:
             idle.append(dict(node.state))
         needed.update(node.get("input", ()))
     odd = sorted((needed | {*state["value_info"]}) - given)
-    odd += sorted({*state["input"]} - needed)
+    odd += sorted(({*state["input"]} | {*state["initializer"]}) - needed)
     for what, content in (("steps that lead to no result", idle[::-1]),
                           ("names that no step gives or takes", odd),
-                          *_beside_trees(state["nodes"], len(state["input"]))):  # fmt: skip
+                          *_beside_trees(state)):  # fmt: skip
         if content:
             left.append(Leftover("the graph", what, content))
 
 
-def _beside_trees(nodes: Sequence[StoredObject], n_inputs: int) -> Iterator[tuple[str, list[Any]]]:
-    """List labels and numbers of steps that are no trees, where they are more than trees need."""
+def _beside_trees(state: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """List labels, numbers and names of steps that are no trees, where trees need fewer."""
+    nodes: Sequence[StoredObject] = state["nodes"]
     trees = [node for node in nodes if node.name in ENSEMBLES]
     steps = [node for node in nodes if node.name not in ENSEMBLES]
     classes, labels = (
@@ -150,14 +151,27 @@ def _beside_trees(nodes: Sequence[StoredObject], n_inputs: int) -> Iterator[tupl
         for group in (trees, steps)
     )
     targets = [n for node in trees if isinstance(n := node.get("n_targets"), int)]
+    scored = [int(max(ids)) + 1 for n in trees if len(ids := n.get("class_ids", ()))]
+    if scored and len(classes) > max(_FEWEST_CLASSES, *scored):
+        yield "classes of no leaf", sorted(classes, key=str)
     if len(labels) > max(_FEWEST_CLASSES, len(classes), *targets, 0):
         yield "more labels than there are classes", sorted(labels, key=str)
     beside = (v for node in steps for key, v in node.state.items() if key not in _LABELS)
     numbers = [x for value in beside for x in _listed(value) if isinstance(x, (int, float))]
     tested = [x for node in trees if isinstance(x := node.get("nodes_featureids"), np.ndarray)]
     columns = max((int(x.max()) + 1 for x in tested if x.size and x.dtype.kind == "i"), default=0)
-    if len(numbers) > MOST_LOOSE + PER_PART * (columns + n_inputs + len(labels)):
+    most = MOST_LOOSE + PER_PART * (columns + n_inputs + len(labels))
+    if len(numbers) > most:
         yield "more numbers than columns have in steps", numbers
+    named = [*state["output"], *state["value_info"], *(node.get("op_type", "") for node in steps)]
+    if len(named) > most:
+        yield "more steps and results than columns need", named
+    for node in trees:
+        for key in ("nodes_treeids", "nodes_nodeids"):
+            # Nodes are numbered in each tree, and trees in all.
+            numbered = [x for x in _listed(node.get(key, [])) if isinstance(x, int)]
+            if len({*numbered}) < max(numbered, default=0) // 2:
+                yield "numbers of trees or nodes that leave others out", numbered
 
 
 def _listed(value: Any) -> Iterator[Any]:
