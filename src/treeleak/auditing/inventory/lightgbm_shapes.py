@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.auditing.inventory.shapes import Place, array_in
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, IntArray
 
 _PRINTED = 1e-4
 """How far sums may be off of numbers that are printed with six digits."""
@@ -57,10 +57,7 @@ def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
     n = len(leaves)
     if any(side is None or len(side) != n - 1 or not (np.abs(side) <= n).all() for side in sides):
         return None
-    listed: FloatArray = np.stack(sides)  # type: ignore[arg-type]
-    if not np.isfinite(listed).all():
-        return None
-    children = listed.astype(np.int64).T
+    children: IntArray = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
     if (children >= len(children)).any() or (~children >= len(leaves)).any():
         return None
     out = np.zeros(len(children))
@@ -76,7 +73,7 @@ def _numbered(tree: Mapping[str, Any]) -> bool:
     n = len(sides[0]) if sides[0] is not None else 0
     if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
         return n == 0  # What reads the trees refuses others.
-    children: NDArray[Any] = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+    children: IntArray = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
     first = np.zeros(len(children) + 1, dtype=np.int64)
     for v in range(len(children) - 1, -1, -1):
         left, right = (~c if c < 0 else first[min(c, len(children))] for c in children[v])

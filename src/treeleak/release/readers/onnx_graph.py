@@ -151,7 +151,8 @@ def _beside_trees(state: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for group in (trees, steps)
     )
     targets = [n for node in trees if isinstance(n := node.get("n_targets"), int)]
-    scored = [int(max(ids)) + 1 for n in trees if len(ids := n.get("class_ids", ()))]
+    ids = [[x for x in _listed(n.get("class_ids", [])) if isinstance(x, int)] for n in trees]
+    scored = [max(some) + 1 for some in ids if some]
     if scored and len(classes) > max(_FEWEST_CLASSES, *scored):
         yield "classes of no leaf", sorted(classes, key=str)
     if len(labels) > max(_FEWEST_CLASSES, len(classes), *targets, 0):
@@ -160,7 +161,7 @@ def _beside_trees(state: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     numbers = [x for value in beside for x in _listed(value) if isinstance(x, (int, float))]
     tested = [x for node in trees if isinstance(x := node.get("nodes_featureids"), np.ndarray)]
     columns = max((int(x.max()) + 1 for x in tested if x.size and x.dtype.kind == "i"), default=0)
-    most = MOST_LOOSE + PER_PART * (columns + n_inputs + len(labels))
+    most = MOST_LOOSE + PER_PART * (columns + len(state["input"]) + len(labels))
     if len(numbers) > most:
         yield "more numbers than columns have in steps", numbers
     named = [*state["output"], *state["value_info"], *(node.get("op_type", "") for node in steps)]
