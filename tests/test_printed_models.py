@@ -480,3 +480,11 @@ def test_what_is_cut_short_is_refused(path, tmp_path):
 def test_what_to_publish_instead_is_said(path, why, tmp_path):
     with pytest.raises(BadInput, match=f"{why}.*save_model.*harden that file"):
         treeleak.harden(path, tmp_path / "out")
+
+
+def test_types_of_columns_that_are_no_words_are_left_over(tmp_path):
+    root = json.loads((PRINTED / "xgboost-3.2.0" / "softprob.json").read_text())
+    root["learner"]["feature_types"] = [{"a": 51}] * 4
+    (tmp_path / "model.json").write_text(json.dumps(root))
+    found = take_inventory(read_model(tmp_path / "model.json"), Context())
+    assert any(entry.unknown for entry in found)

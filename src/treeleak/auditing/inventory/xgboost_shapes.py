@@ -78,7 +78,11 @@ _TYPES = frozenset(("int", "float", "q", "i", "c", "indicator", "m"))
 
 
 def _feature_types(value: Any, sizes: Sizes) -> bool:
-    return isinstance(value, list) and len(value) in (0, sizes["columns"]) and set(value) <= _TYPES
+    return (
+        isinstance(value, list)
+        and len(value) in (0, sizes["columns"])
+        and {*map(str, value)} <= _TYPES
+    )
 
 
 def _parents(value: Any, sizes: Sizes) -> bool:
