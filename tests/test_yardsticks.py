@@ -272,7 +272,9 @@ def test_large_leaves_on_raw_numbers_are_no_leak(load, control):
     found = treeleak.audit(forest, own, y[own.index], time_limit=4, control=others)
     m = found.measurement
     assert m.error < m.guess_mean - 3 * m.guess_sd
-    assert found.verdict != LEAK, found.headline
+    # Shadow models of half of the rows may tell who was among them; the rows do not.
+    shown = {f.part for f in found.findings if f.verdict == LEAK}
+    assert shown <= {"membership"}, found.headline
     assert "values are wrong" not in found.headline
 
 

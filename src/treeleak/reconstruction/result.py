@@ -206,7 +206,8 @@ class Reconstruction:
         """Of survival: 1 for a row that had its event, 0 for one that left without, NaN where that
         is not disclosed. None of other models.
         """
-        if self.y is None or self.y_upper is None or not (self.y_upper == np.inf).any():
+        survival = any(getattr(note, "code", "") == "survival_outcomes" for note in self.notes)
+        if not survival or self.y is None or self.y_upper is None:
             return None
         left, known = self.y_upper == np.inf, self.y.notna()
         told = known if self.outcomes is None else self.outcomes.notna()

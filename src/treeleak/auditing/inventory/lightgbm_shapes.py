@@ -28,11 +28,14 @@ def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
                 continue
             added = _added(tree, below)
             # Versions before 4 leave the root out.
-            off = None if added is None else np.abs(added - held) * (held != 0)
-            if off is None or added is None or (off > _PRINTED * np.maximum(added, 1.0)).any():
+            if added is None or len(added) != len(held):
+                yield ("trees", t, inner), tree[inner]
+                continue
+            off = np.abs(added - held) * (held != 0)
+            if (off > _PRINTED * np.maximum(added, 1.0)).any():
                 yield ("trees", t, inner), tree[inner]
         if not _numbered(tree):
-            yield ("trees", t, "right_child"), tree["right_child"]
+            yield ("trees", t, "right_child"), tree.get("right_child")
     listed = array_in(state.get("importances"))
     if listed is not None and len(listed) and not _are_importances(listed, trees):
         yield ("importances",), state["importances"]
