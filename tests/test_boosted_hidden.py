@@ -20,6 +20,7 @@ from helpers.boosted import needs
 from helpers.examples import examples, spread
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.shapes import word
 from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
 from treeleak.evidence import evidence_for
 from treeleak.hardening.answers import compare
@@ -294,3 +295,20 @@ def test_predictions_of_several_classes_are_compared_as_they_are(tmp_path):
     rows = np.random.default_rng(0).normal(size=(50, to_release(path).n_features))
     found = compare(read_model(path), read_model(tmp_path / "flat.json"), rows, "random")
     assert found.largest_change > 0
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), [1, 2, 3], 5, {"a": 1}, "a b,c;9", "x,x"])
+def test_a_word_is_no_number_and_no_list(value):
+    assert not word(value, {})
+    assert all(word(one, {}) for one in (None, "", True, "gbtree", "hist,approx"))
+
+
+@pytest.mark.parametrize("lost", ["categories_nodes", "parents", "base_weights", "sum_hessian"])
+def test_arrays_that_are_gone_end_no_inventory(tmp_path, lost):
+    root = json.loads((STORED / "xgboost-3.2.0" / "softprob.json").read_text())
+    for tree in root["learner"]["gradient_booster"]["model"]["trees"]:
+        tree.pop(lost, None)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    assert not unknown(read_model(path))
+    assert to_release(path).trees

@@ -216,9 +216,11 @@ def numbers_text(value: Any, sizes: Sizes) -> bool:
 
 def word(value: Any, sizes: Sizes) -> bool:  # noqa: ARG001
     """Words of the library, each once; not a text of another's."""
-    parts = value.split(",") if isinstance(value, str) else []
+    if not isinstance(value, str):
+        return value is None or isinstance(value, bool)
+    parts = value.split(",")
     known = len(parts) == len(set(parts)) <= FEW and all(map(_WORD.fullmatch, parts))
-    return value in (None, "") or isinstance(value, bool) or known
+    return not value or known
 
 
 def like(pattern: str) -> Test:

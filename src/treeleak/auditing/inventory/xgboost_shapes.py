@@ -224,7 +224,7 @@ def underived(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         for key in _odd_lists(tree):
             if key == "base_weights" and inside(learner, "objective", "name") in _SET_ANEW:
                 continue
-            yield ("trees", t, key), tree[key]
+            yield ("trees", t, key), tree.get(key)
         if str(tree.get("id", t)) != str(t):
             yield ("trees", t, "id"), tree["id"]
         param, children = inside(tree, "tree_param"), array_in(tree.get("left_children"))
