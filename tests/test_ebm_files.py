@@ -42,3 +42,13 @@ def test_bags_are_those_that_have_weights():
     state = {**stored.state, "bagged_scores_": scores, "outer_bags": 5000}
     entries = take_inventory(StoredObject(stored.type, state), Context())
     assert any("bagged_scores_" in entry.names for entry in entries if entry.unknown)
+
+
+@pytest.mark.parametrize(
+    "bounds", [[[1.0, 2.0], [3.0, [4.0, 5.0]]], [[1.0], [2.0, 3.0]], ["a", [1]]]
+)
+def test_bounds_of_columns_that_are_no_pairs_are_unknown(bounds):
+    stored = read_model(STORED / "0.7.8.json")
+    changed = StoredObject(stored.type, {**stored.state, "feature_bounds_": bounds})
+    entries = take_inventory(changed, Context())
+    assert any("feature_bounds_" in entry.names for entry in entries if entry.unknown)

@@ -170,6 +170,11 @@ def _flat(value: Any, most: float, longest: int, code: bool = False) -> list[Any
     return flat if all(is_scalar(v, longest) for v in flat) else None
 
 
+def is_single(value: Any) -> bool:
+    """Whether this is one value, and no list or array of whatever shape."""
+    return not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+
+
 def short(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """A few numbers and short texts."""
     return _flat(value, SHORT, MAX_TEXT, code=True) is not None
@@ -193,7 +198,7 @@ def seeds(value: Any, owner: StoredObject) -> bool:
     array = numbers_in(value)
     if array is None or array.dtype.kind not in "iub":
         return value is None
-    return np.ndim(value) == 0 or per_tree(value, owner)
+    return is_single(value) or per_tree(value, owner)
 
 
 def per_tree(value: Any, owner: StoredObject) -> bool:

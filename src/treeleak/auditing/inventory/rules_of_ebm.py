@@ -169,7 +169,7 @@ OF_EBM: tuple[Rule, ...] = (
          "smallest and largest value of each column",
          "These are values of single rows, in all their digits.",
          owner=_OWNERS, change="values",
-         form=lambda v, o: (np.ndim(v) == 0 and forms.short(v, o)) or _ends(v, o)),
+         form=lambda v, o: (forms.is_single(v) and forms.short(v, o)) or _ends(v, o)),
     Rule("unique_val_counts_", "leaks", "number of different values of each column",
          "Where it is that of the bins, each bin is one value, and the cuts give it away.",
          owner=_OWNERS, change="values", form=_n_values),
