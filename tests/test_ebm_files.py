@@ -52,3 +52,14 @@ def test_bounds_of_columns_that_are_no_pairs_are_unknown(bounds):
     changed = StoredObject(stored.type, {**stored.state, "feature_bounds_": bounds})
     entries = take_inventory(changed, Context())
     assert any("feature_bounds_" in entry.names for entry in entries if entry.unknown)
+
+
+def test_lists_as_deep_as_a_file_likes_end_no_inventory():
+    stored = read_model(STORED / "0.7.8.json")
+    deep = [1.0]
+    for _ in range(5000):
+        deep = [deep]
+    for name, value in (("histogram_edges_", deep), ("bins_", [[["a", ["b"]], [1, [2, 3]]]])):
+        changed = StoredObject(stored.type, {**stored.state, name: value})
+        entries = take_inventory(changed, Context(n_rows=150))
+        assert any(name in entry.names for entry in entries if entry.unknown)

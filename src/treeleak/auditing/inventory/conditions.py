@@ -90,18 +90,23 @@ def one_per_row(value: Any, context: Context) -> bool:
     n = context.n_rows or 0
     if n < 2:
         return False
-    if isinstance(value, np.ndarray):
-        # Tables of pandas hold their columns as the rows of an array.
-        return n in value.shape
-    if isinstance(value, (str, bytes)):
-        lines = value.strip().splitlines()
-        # The first line may name the columns.
-        return len(lines) in (n, n + 1)
-    if isinstance(value, Mapping):
-        return len(value) == n or any(one_per_row(v, context) for v in value.values())
-    if isinstance(value, (list, tuple)):
-        deeper = (v for v in value if isinstance(v, (str, bytes, np.ndarray, list, tuple)))
-        return len(value) == n or any(one_per_row(v, context) for v in deeper)
+    waiting = [value]
+    while waiting:  # A file may nest lists as deep as it likes.
+        part = waiting.pop()
+        if isinstance(part, np.ndarray):
+            # Tables of pandas hold their columns as the rows of an array.
+            if n in part.shape:
+                return True
+        elif isinstance(part, (str, bytes)):
+            # The first line may name the columns.
+            if len(part.strip().splitlines()) in (n, n + 1):
+                return True
+        elif isinstance(part, (Mapping, list, tuple)):
+            if len(part) == n:
+                return True
+            inside = part.values() if isinstance(part, Mapping) else part
+            deeper = (str, bytes, np.ndarray, list, tuple)
+            waiting += [v for v in inside if isinstance(part, Mapping) or isinstance(v, deeper)]
     return False
 
 

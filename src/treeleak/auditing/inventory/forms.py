@@ -269,7 +269,10 @@ def each_once(part: Any) -> bool:
         return True
     if not isinstance(part, (list, np.ndarray)):
         return False
-    array = np.asarray(part)
+    try:
+        array = np.asarray(part)
+    except ValueError:  # Lists of other lengths.
+        return False
     if array.ndim != 1 or array.dtype.names is not None:
         return False
     if array.dtype.kind == "f":
