@@ -295,9 +295,7 @@ def _counts_given(tree: Tree, counts: FloatArray, n_rows: int, control: Labelled
     k, leaf = counts.shape[1], tree.apply(control.rows)
     seen = np.zeros((tree.n_nodes, k))
     np.add.at(seen, (leaf, control.labels), 1.0)
-    inner = np.flatnonzero(~tree.is_leaf)
-    for v in inner[::-1]:
-        seen[v] = seen[tree.left[v]] + seen[tree.right[v]]
+    seen, inner = tree.summed(seen), np.flatnonzero(~tree.is_leaf)
     left, right = tree.left[inner], tree.right[inner]
     bits = float(_beta_binomial(counts[left], counts[inner], seen[left], seen[right]).sum())
     root, prior = counts[0], seen[0]

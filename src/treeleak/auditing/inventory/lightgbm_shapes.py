@@ -54,13 +54,20 @@ def underived(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         yield ("pandas_categorical",), categories
 
 
+def _children(tree: Mapping[str, Any]) -> IntArray | None:
+    """Children of each node, leaves as -1 and less; None if these are no numbers of nodes."""
+    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
+    n = len(sides[0]) if sides[0] is not None else 0
+    if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
+        return None
+    return np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+
+
 def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
     """Add what leaves hold up to the root; None if nodes do not lead to each other."""
-    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
-    n = len(leaves)
-    if any(side is None or len(side) != n - 1 or not (np.abs(side) <= n).all() for side in sides):
+    children = _children(tree)
+    if children is None or len(children) != len(leaves) - 1:
         return None
-    children: IntArray = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
     if (children >= len(children)).any() or (~children >= len(leaves)).any():
         return None
     out = np.zeros(len(children))
@@ -72,11 +79,10 @@ def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
 
 def _numbered(tree: Mapping[str, Any]) -> bool:
     """Say whether a split gives the next number to the leaf on its right, and keeps the other."""
-    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
-    n = len(sides[0]) if sides[0] is not None else 0
-    if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
-        return n == 0  # What reads the trees refuses others.
-    children: IntArray = np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+    children = _children(tree)
+    if children is None:  # What reads the trees refuses others.
+        stated = array_in(tree.get("left_child"))
+        return stated is None or not len(stated)
     first = np.zeros(len(children) + 1, dtype=np.int64)
     for v in range(len(children) - 1, -1, -1):
         left, right = (~c if c < 0 else first[min(c, len(children))] for c in children[v])
