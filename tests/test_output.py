@@ -250,8 +250,10 @@ def test_a_private_folder_is_gone_whatever_happens():
 # Loads the package once. Of each job that it is told, it runs the command in copies of itself and
 # sends each a signal.
 SERVER = """
-import json, os, signal, sys, time
+import faulthandler, json, os, signal, sys, time
 from pathlib import Path
+
+faulthandler.enable()
 
 import treeleak
 from treeleak import cli
@@ -314,7 +316,7 @@ def ended(tmp_path_factory):
             told = next((line for line in lines if line.startswith("told ")), None)
             too_long.cancel()
             assert told is not None, heard.read_text()
-            assert "Traceback" not in heard.read_text()
+            assert "Traceback" not in heard.read_text(), heard.read_text()
             return json.loads(told.removeprefix("told "))
 
         yield ended
@@ -352,6 +354,29 @@ harden.audit = lambda *_, **__: Slow() and None
 def test_a_signal_that_meets_a_finalizer_ends_it_as_tidily(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     assert ended(tmp_path, command, before=FINALIZED, delays=[0.3])[0][0::2] == [143, []]
+
+
+COMPILED = """
+# As a callback of LLVM would be found on the stack.
+made = {"__name__": "llvmlite.binding.executionengine"}
+exec("def notify(work): work()", made)
+
+def compile():
+    (temp / "child").write_text("0")
+    try:
+        time.sleep(60)
+    finally:
+        os._exit(1)
+
+harden.audit = lambda *_, **__: made["notify"](compile)
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_that_meets_a_compiler_raises_nothing_there(folder, ended, tmp_path):
+    command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
+    found = ended(tmp_path, command, before=COMPILED, appears="child")
+    assert found[0][0::2] == [143, []]
 
 
 # Python cannot raise in the main thread while that waits for threads.

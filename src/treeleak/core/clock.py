@@ -74,14 +74,19 @@ def now() -> float:
 
 
 _OWN_FILES = (__file__, contextlib.__file__)
-_ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
+_ATOMIC = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
 
 
-def _once_for_all(frame: FrameType | None) -> bool:
-    """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
+def is_atomic(frame: FrameType | None) -> bool:
+    """Say whether a module is imported, a loop compiled or an object finalized.
+
+    An exception that a signal raises there does harm: compiled libraries abort the process when
+    they are broken off while they load, and LLVM goes on with half a program. Callbacks of compiled
+    code and finalizers print what is raised in them, and go on.
+    """
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        if frame.f_code is Clock.untimed.__code__ or module.startswith(_ONCE):
+        if module.startswith(_ATOMIC) or frame.f_code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False
@@ -242,7 +247,7 @@ class Clock:
 
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             nonlocal rest, rang
-            if _once_for_all(frame):
+            if is_atomic(frame) or PAUSE.state[0] is not None:
                 rest = max(rest, self.seconds + grace - self.limit)
                 return
             # Not in the midst of being set up or taken down: it rings again.

@@ -20,7 +20,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
-from treeleak.core.clock import Clock
+from treeleak.core.clock import Clock, is_atomic
 
 GRACE = 2.0
 """Seconds that ``finally`` has to run before the process ends without it."""
@@ -127,7 +127,7 @@ class _Halted(BaseException):
 
 def _halt(thread: int) -> None:
     """Stop a thread where it next runs Python, so that it takes no time from another."""
-    if not _no_place_to_raise(sys._current_frames().get(thread)):
+    if not is_atomic(sys._current_frames().get(thread)):
         raised = ctypes.py_object(_Halted)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
@@ -159,25 +159,11 @@ def _raise(number: int, frame: FrameType | None) -> None:
     if not _ended.is_set():
         _ended.set()
         _signals_received.append(number)
-        if _no_place_to_raise(frame):
+        if is_atomic(frame):
             _tidy()
             os.write(2, f"treeleak: ended by {Terminated(number)}\n".encode())
             os._exit(128 + number)
         raise Terminated(number)
-
-
-def _no_place_to_raise(frame: FrameType | None) -> bool:
-    """Say whether an import or a finalizer is under way.
-
-    Compiled libraries abort the process when they are broken off while they load. Python prints
-    what a finalizer raises, and goes on.
-    """
-    while frame is not None:
-        code = frame.f_code
-        if "importlib._bootstrap" in code.co_filename or code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextmanager
