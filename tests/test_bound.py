@@ -17,6 +17,7 @@ from treeleak.bound import bound_of, smallest_excess
 from treeleak.bound.description import (
     Labelled,
     _counts_given,
+    _place,
     _tests_given,
     compressed_bits,
     description_length,
@@ -65,11 +66,12 @@ def test_a_hopeless_file_has_no_bound():
     assert smallest_excess(10, 1000, 0.0) is None
 
 
-def stump(column, cut, left, right):
+def stump(column, cut, left, right, missing=False):
     totals = np.array([left + right, left, right], dtype=float)
     return Tree(
         np.array([column, -1, -1]), np.array([cut, np.nan, np.nan]), np.array([1, -1, -1]),
-        np.array([2, -1, -1]), np.zeros(3, dtype=bool), Statistics.counting(ROWS, totals=totals),
+        np.array([2, -1, -1]), np.array([missing, False, False]),
+        Statistics.counting(ROWS, totals=totals),
     )  # fmt: skip
 
 
@@ -88,10 +90,10 @@ def test_the_model_code_is_a_prefix_code():
         leaf = Tree(none, np.array([np.nan]), none, none, np.zeros(1, dtype=bool),
                     Statistics.counting(ROWS, totals=totals))  # fmt: skip
         total += 2.0 ** -bits(leaf)
-        for (column, cut), left in itertools.product(
-            [("a", 0.5), ("a", 1.5), ("a", 1.0), ("b", 0.5)], range(n + 1)
+        for (column, cut), left, missing in itertools.product(
+            [("a", 0.5), ("a", 1.5), ("a", 1.0), ("b", 0.5)], range(n + 1), [False, True]
         ):
-            total += 2.0 ** -bits(stump("ab".index(column), cut, left, n - left))
+            total += 2.0 ** -bits(stump("ab".index(column), cut, left, n - left, missing))
     assert 1e-8 < total <= 1
 
 
@@ -106,6 +108,9 @@ def test_parts_of_the_code_given_control_rows_are_prefix_codes():
         for column, cut in cuts
     )
     assert 0.2 < tests <= 1
+    gains = np.array([0.3, 0.7, 0.3, 0.1])
+    assert sum(2.0 ** -_place(gains, i) for i in range(4)) == pytest.approx(1)
+    assert min(range(4), key=lambda i: _place(gains, i)) == 1
     total = 0.0
     for first in range(n + 1):
         root = np.array([[first, n - first]], dtype=float)

@@ -30,8 +30,6 @@ _REAL = 64
 _MOST_NODES = 1_000
 """Nodes up to which tests are looked for among those of control rows: some seconds. Such trees of
 more nodes hold more than any bound allows."""
-_SELDOM = 1 / 16
-"""Probability that a test parts no control rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +84,16 @@ def model_bits(release: Release, ends: Ends, n_rows: int, control: Labelled | No
     - The column of each test, by the same rule.
     - Of each column, the set of its thresholds: of the multiples of one half in its domain, if all
       are; else of all floating-point numbers. Then which one each test has.
-    - Where missing values go, whether tests are strict, and which categories go left.
+    - Whether tests are strict, and which categories go left. Last, where missing values go: to the
+      child of more rows, as scikit-learn has it where there were none; else flags.
     - Of each statistic whether it is given; counts of the root as parts of all rows, and others as
       parts of those of the parent, all parts equally likely; other numbers as they are.
     - The borders and the ends of columns that the file holds beside the trees.
 
     With control rows, each test is named by its place among those that part the control rows of its
-    node, the best first, and counts by class are coded as control rows let expect them. Whether
-    tests are strict then comes before them.
+    node, the best first, and counts by class are coded as control rows let expect them. Which tests
+    are such, and halfway between two values, goes by the rule of succession. Whether tests are
+    strict then comes before them.
     """
     trees = release.trees
     bits = _whole(len(trees)) + sum(_shape(t) + _order(t) for t in trees)
@@ -102,10 +102,12 @@ def model_bits(release: Release, ends: Ends, n_rows: int, control: Labelled | No
         bits += _tests(release, inner, ends)
     else:
         bits += sum(_tests_given(t, control, ends, release.feature_names) for t in trees)
-    for name in ("missing_left", "strict"):
-        flags = [getattr(t, name)[i] for t, i in zip(trees, inner, strict=True)
-                 if getattr(t, name) is not None]  # fmt: skip
-        bits += 1 + _flags(np.concatenate([np.zeros(0, dtype=bool), *flags]))
+    missing = [t.missing_left[i] for t, i in zip(trees, inner, strict=True)]
+    strict = [t.strict[i] for t, i in zip(trees, inner, strict=True) if t.strict is not None]
+    bits += 1.0 + _flags(np.concatenate([np.zeros(0, dtype=bool), *strict]))
+    bits += 1.0
+    if not all(map(_to_larger_side, trees)):
+        bits += _flags(np.concatenate([np.zeros(0, dtype=bool), *missing]))
     for sets in release.category_sets:
         named = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *sets]))
         bits += _whole(len(named)) + 31 * len(named)
@@ -140,6 +142,7 @@ def _tests_given(tree: Tree, control: Labelled, ends: Ends, names: tuple[str, ..
     """Bits of columns and thresholds: their places among tests of the control rows of each node."""
     bits, of_class = 0.0, np.eye(int(control.labels.max(initial=0)) + 1)[control.labels]
     at = {0: np.arange(len(control.rows))}
+    n_halfway, n_between, n_other = 0, 0, 0
     for v in np.flatnonzero(~tree.is_leaf):
         here, c, cut = at.pop(int(v)), int(tree.feature[v]), float(tree.threshold[v])
         gains, values = zip(
@@ -147,19 +150,27 @@ def _tests_given(tree: Tree, control: Labelled, ends: Ends, names: tuple[str, ..
         )
         gap = int(np.searchsorted(values[c], cut, side="right")) - 1
         if not 0 <= gap < len(gains[c]):
-            bits += math.log2(len(names) / _SELDOM) + _set_of(np.array([cut]), ends.get(names[c]))
-            bits += 1.0
+            bits += math.log2(len(names)) + 1.0 + _set_of(np.array([cut]), ends.get(names[c]))
+            n_other += 1
         else:
-            best = np.array([g.max(initial=-1.0) for g in gains])
-            bits -= math.log2(1 - _SELDOM)
-            bits += _whole(int((best > best[c]).sum() + (best[:c] == best[c]).sum()))
-            gain = gains[c]
-            bits += _whole(int((gain > gain[gap]).sum() + (gain[:gap] == gain[gap]).sum()))
+            best = [float(g.max()) for g in gains if len(g)]
+            column = sum(len(g) > 0 for g in gains[:c])
+            bits += _place(np.array(best), column) + _place(gains[c], gap)
             low, high = values[c][gap : gap + 2]
-            bits += 1.0 if cut == (low + high) / 2 else 2.0 + _set_of(np.array([cut]), (low, high))
+            if cut == (low + high) / 2:
+                n_halfway += 1
+            else:
+                bits += 1.0 + _set_of(np.array([cut]), (low, high))
+                n_between += 1
         left = tree.goes_left(np.full(len(here), v), control.rows[here, c])
         at[int(tree.left[v])], at[int(tree.right[v])] = here[left], here[~left]
-    return bits
+    return bits + _shares([n_halfway, n_between, n_other])
+
+
+def _place(gains: FloatArray, i: int) -> float:
+    """Bits of the place of one of some tests, the best first: as a whole number, but not beyond."""
+    place = int((gains > gains[i]).sum() + (gains[:i] == gains[i]).sum())
+    return _whole(place) + math.log2(len(gains) / (len(gains) + 1))
 
 
 def _gains(x: FloatArray, of_class: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -247,6 +258,16 @@ def _flags(flags: BoolArray) -> float:
     """Bits of flags, of which mostly all are alike."""
     ones = int(flags.sum())
     return 2.0 if ones in (0, len(flags)) else 1.0 + _shares([ones, len(flags) - ones])
+
+
+def _to_larger_side(tree: Tree) -> bool:
+    """Whether missing values go left where, and only where, more rows do."""
+    rows = next((e.values.reshape(tree.n_nodes, -1).sum(axis=1) for e in tree.statistics
+                 if e.present is None and _adds_up(tree, e.values)), None)  # fmt: skip
+    inner = np.flatnonzero(~tree.is_leaf)
+    return rows is not None and np.array_equal(
+        rows[tree.left[inner]] > rows[tree.right[inner]], tree.missing_left[inner]
+    )
 
 
 def _set_of(cuts: FloatArray, ends: tuple[float, float] | None) -> float:
