@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -146,6 +147,28 @@ def test_of_a_model_of_several_targets_it_is_said_whose_are_told():
     assert 0 < exact == (sizes == 1).sum() < 20
     said = f"{exact} of 20 leaves hold a single training row. They predict the exact target of that"
     assert said in " ".join(str(f.text) for f in audit.findings)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
+def test_rows_of_a_forest_of_several_targets_are_rebuilt_from_its_counts(kind):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.integers(0, 2, (30, 5)), columns=list("abcde"))
+    targets = np.column_stack([rows["a"] ^ rows["b"], rng.integers(0, 3, 30)])
+    forest = kind(25, bootstrap=True, random_state=0).fit(rows, targets)
+    found = treeleak.reconstruct(forest, time_limit=20)
+    assert found.ordered
+    assert (found.X.to_numpy() == rows.to_numpy()).mean() > 0.95
+
+
+def test_what_a_model_of_several_targets_says_of_them_is_not_assessed():
+    rng = np.random.default_rng(0)
+    rows, targets = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    tree = DecisionTreeRegressor(max_depth=1).fit(rows, targets)
+    audit = treeleak.audit(tree, X=rows, time_limit=20)
+    assert audit.verdict != "no leak shown"
+    assert "disclose of the targets is not assessed" in " ".join(
+        str(f.text) for f in audit.findings
+    )
 
 
 def model(tmp_path):

@@ -43,6 +43,7 @@ from treeleak.release import (
     snapshot,
     to_release,
 )
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.readers.skops_archive import read_archive
 
 rng = np.random.default_rng(11)
@@ -354,8 +355,10 @@ def test_sums_of_weights_are_not_taken_for_draws_without_classes(weight):
 def test_several_targets():
     model = RandomForestClassifier(**FEW).fit(X, np.column_stack([Y, Y]))
     release = to_release(model)
-    assert "multi-output" in release.not_covered
+    assert release.not_covered is None
+    assert release.n_targets == 2
     assert release.trees[0].totals[0] == N
+    assert release_from_dict(release_to_dict(release)).n_targets == 2
 
 
 def test_monotonic_constraints_clip_the_counts():

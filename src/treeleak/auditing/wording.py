@@ -131,6 +131,11 @@ FALSE_CLAIMS = MessageTemplate(
     "But {wrong:number} predicates are false of the training rows. Rows had weights, or treeleak "
     "has an error: rely on none.",
 )
+SEVERAL_TARGETS = MessageTemplate(
+    "several_targets",
+    "The model has {targets:number} targets. Rows are rebuilt from the numbers of rows in its "
+    "nodes; what leaves disclose of the targets is not assessed.",
+)
 TARGETS_TOLD = MessageTemplate(
     "targets_told",
     "{single:number} of {leaves:number} leaves hold a single training row. They predict the "

@@ -297,5 +297,10 @@ class Release(Published, frozen=True, kw_only=True):
     not_covered: Annotated[
         str | None, described_as("Why rows cannot be reconstructed from this kind of model.")
     ] = None
+    n_targets: Annotated[
+        int,
+        Meta(ge=1),
+        described_as("Where it is not 1, what leaves hold of targets is not read."),
+    ] = 1
     notes: Texts = ()
     trees: Annotated[list[Tree], Meta(min_length=1)]

@@ -45,7 +45,6 @@ SETS = MessageTemplate(
     "the tree tests whether {column:column} is one of several categories: such tests are not "
     "covered here",
 )
-SEVERAL_TARGETS = "a model of several targets (multi-output)"
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "neighbours", "values", "unknown"]
 
@@ -120,6 +119,8 @@ class Release:
         What the file says of each training row by its number. Never in a document.
     adds_weights : bool
         Whether a row that weighs 2 may look like two rows: the file counts weights, or draws.
+    n_targets : int
+        Where it is not 1, rows follow from counts alone: what leaves hold of targets is not read.
 
     Raises
     ------
@@ -158,6 +159,7 @@ class Release:
     draws: NDArray[Any] | None = None
     row_facts: RowFacts | None = None
     adds_weights: bool = False
+    n_targets: int = 1
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)

@@ -23,7 +23,6 @@ from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
 from treeleak.metrics.shadow_models import DirectScore
 from treeleak.reconstruction import Reconstruction
-from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import AuditResults
@@ -267,14 +266,15 @@ def of_auc(auc: Bounded | None) -> Verdict | None:
 
 
 def _of_targets(found: AuditResults) -> list[Finding]:
-    """Say what can be read of a model of several targets, whose rows are not rebuilt."""
+    """Say what can be read of a model of several targets, which no attack rebuilds."""
     release, counts = found.release, found.counts
-    if release is None or counts is None or release.not_covered != SEVERAL_TARGETS:
+    if release is None or release.n_targets == 1:
         return []
-    if counts.unit != "rows" or not (single := counts.total["single"]):
-        return []
-    message = wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"])
-    return [Finding("counts", None, (message,), fix=(counts.of,))]
+    messages, fix = [wording.SEVERAL_TARGETS(targets=release.n_targets)], tuple[str, ...]()
+    if counts is not None and counts.unit == "rows" and (single := counts.total["single"]):
+        messages.append(wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"]))
+        fix = (counts.of,)
+    return [Finding("counts", OPEN, tuple(messages), fix=fix)]
 
 
 def _of_row_facts(found: AuditResults) -> list[Finding]:

@@ -88,10 +88,6 @@ OPEN = MessageTemplate(
     "the CatBoost model comes from {sets:number} trainings (sum_models, init_model), and the file "
     "does not say which trees belong to which: audit the models that it was made from",
 )
-SEVERAL = MessageTemplate(
-    "several_targets",
-    "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
-)
 HASHED = MessageTemplate(
     "categories_hashed",
     "Categories are known by hashes of their texts, in {columns:all_quoted}: whoever guesses a "
@@ -183,8 +179,6 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     trees = _trees(data, columns, len(bias))
     loss = _inside(params, "loss_function", "type")
     classes = _classes(info.get("class_params"), len(bias)) if loss in WITH_CLASSES else ()
-    if len(bias) not in (1, len(classes)):
-        notes = (*notes, SEVERAL(numbers=len(bias)))
     weights = _inside(params, "data_processing_options", "class_weights")
     balanced = _inside(params, "data_processing_options", "auto_class_weights")
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
@@ -226,6 +220,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         float_type="float32",
         origin=f"CatBoost{_version(version)}, {name}",
         adds_weights=True,
+        n_targets=1 if len(bias) == len(classes) else len(bias),
         notes=notes,
         ensemble=Ensemble(
             f"{loss or ''!s:.80}",

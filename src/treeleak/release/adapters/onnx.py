@@ -34,7 +34,7 @@ from treeleak.release.ensemble import Ensemble
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.readers.onnx_graph import ENSEMBLES
 from treeleak.release.registry import adapter
-from treeleak.release.release import SEVERAL_TARGETS, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.release.statistics import VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
@@ -114,7 +114,7 @@ def _model(stored: StoredObject) -> Release:
         notes = (*notes, *(DRAWN,) * several, note)
     else:
         trees = [_with_values(t, added[o], outputs) for t, o in zip(trees, orders, strict=True)]
-        told["not_covered"] = VALUES if classes or outputs == 1 else SEVERAL_TARGETS
+        told["not_covered"], told["n_targets"] = VALUES, 1 if classes else outputs
         told["sampling"] = UnknownSampling(VALUES)
         scores = tuple(base.tolist()) if len(base) == outputs else (0.0,) * outputs
         told["ensemble"] = Ensemble(f"not told, {transform!s:.20}", scores)

@@ -97,6 +97,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **({} if (are := release.thresholds_are) == "unknown" else {"thresholds_are": are}),
         "float_type": release.float_type,
         **({"adds_weights": True} if release.adds_weights else {}),
+        **({"n_targets": release.n_targets} if release.n_targets > 1 else {}),
         "maybe_missing": plain(release.maybe_missing),
         "one_hot": plain(release.one_hot),
         **{name: mapping for name, mapping in mappings.items() if mapping},
@@ -160,6 +161,7 @@ def release_from_dict(data: Any) -> Release:
 _TOLD = (
     "n_rows", "not_covered", "maybe_missing", "one_hot", "levels", "borders", "ranges",
     "float_type", "thresholds_are", "origin", "notes", "adds_weights",
+    "n_targets",
 )  # fmt: skip
 """What a file says as a release has it, under the same name."""
 

@@ -42,7 +42,7 @@ from treeleak.release.adapters.sklearn.nodes import (
 )
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
-from treeleak.release.release import SEVERAL_TARGETS, Part, Release
+from treeleak.release.release import Part, Release
 from treeleak.release.row_facts import OutOfBag, out_of_bag
 from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
@@ -237,8 +237,9 @@ def release_of(
         meaning = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(is_nonzero(tree.get("monotonic_cst")) for tree in trees)
     not_covered: str | None = None
-    if meaning != "rows" and (whole(stored.get("n_outputs_")) or 1) > 1:
-        not_covered = SEVERAL_TARGETS
+    n_targets = 1 if meaning == "rows" else whole(stored.get("n_outputs_")) or 1
+    if n_targets > 1:
+        meaning = "rows"
     elif meaning == "classes" and clipped:
         not_covered = MONOTONIC
     if isinstance(training.sampling, UnknownSampling):
@@ -292,6 +293,7 @@ def release_of(
         origin=origin_of(stored),
         notes=(*notes, *more),
         sources=tuple(tree.get("tree_") for tree in trees),
+        n_targets=n_targets,
         out_of_bag=_out_of_bag(stored, nodes, per_class, training, whole_trees=not left_out),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )

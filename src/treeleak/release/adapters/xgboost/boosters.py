@@ -114,9 +114,6 @@ UNTOLD = static_message(
     "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
     "xgboost_untold",
 )
-SEVERAL = MessageTemplate(
-    "several_targets", "The model has {targets:number} targets; each tree is about one of them."
-)
 DART = static_message(
     "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
 )
@@ -198,11 +195,9 @@ def _release(model: Model) -> Release:
     if any(tree.totals is not None for tree in trees):
         notes = (*notes, BY_WEIGHT)
     classes: tuple[Any, ...] = ()
-    if model.num_target > 1:
-        notes = (*notes, SEVERAL(targets=model.num_target))
-    elif model.num_class > 1:
+    if model.num_class > 1 and model.num_target <= 1:
         classes = tuple(range(model.num_class))
-    elif model.objective.startswith("binary:"):
+    elif model.objective.startswith("binary:") and model.num_target <= 1:
         classes = (0, 1)
     if classes:
         notes = (*notes, NUMBERED)
@@ -228,6 +223,7 @@ def _release(model: Model) -> Release:
         thresholds_are="values" if _method(model, by_default=True) in _AT_VALUES else "unknown",
         origin=f"XGBoost {model.version}, Booster",
         adds_weights=True,
+        n_targets=max(model.num_target, 1),
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
     )
