@@ -77,7 +77,7 @@ def audit(
             metavar="FILE|FOLDER",
             help="Also write a report for those who decide: HTML, or PDF if FILE ends in .pdf "
             "(needs Chromium). For several models: a folder for their reports, with an "
-            "index.",
+            "index; with a policy, none is needed.",
         ),
     ] = None,
     jobs: Annotated[
