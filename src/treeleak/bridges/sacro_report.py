@@ -79,11 +79,13 @@ def entries_in(path: Path) -> dict[str, Any]:
     BadInput
         If the file is there and is no such report.
     """
-    held = read_document(path) if path.exists() and path.stat().st_size else {}
-    if not all(isinstance(entry, dict) for entry in held.values()):
-        raise BadInput(
-            f"{path}: not a report of attacks that treeleak can add to; name another file"
-        )
+    why, held = str(path), {}
+    try:
+        held = read_document(path) if path.exists() and path.stat().st_size else {}
+    except BadInput as error:
+        why = str(error)
+    if why != str(path) or not all(isinstance(entry, dict) for entry in held.values()):
+        raise BadInput(f"{why}: not a report that treeleak can add to; name another file")
     return held
 
 
