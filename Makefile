@@ -77,6 +77,7 @@ test-boosted: $(VENV)-boosted/.installed
 # Audits for other tools, held against these tools and their schemas.
 test-plugins: $(VENV)-plugins/.installed
 	$(VENV)-plugins/bin/python -m pytest tests/test_plug_ins.py
+	$(VENV)-plugins/bin/python -m pytest -W ignore tests/test_docs.py -k "python_blocks and plug"
 
 # A scheduler and two workers on this machine, one of which is killed.
 test-cluster: $(VENV)-cluster/.installed
