@@ -400,7 +400,10 @@ def test_mlflow_audits_where_it_is_asked_to(tmp_path):
 
 
 def test_without_mlflow_the_command_to_type_is_named():
-    hidden = "import sys; sys.modules['mlflow'] = None; import treeleak.bridges.mlflow_evaluator"
+    hidden = (
+        "import sys; sys.modules['mlflow'] = None; "
+        "from treeleak.bridges.mlflow_evaluator import TreeleakEvaluator; TreeleakEvaluator()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", hidden], capture_output=True, text=True, timeout=240, check=False
     )

@@ -22,10 +22,8 @@ try:
     from mlflow import MlflowClient
     from mlflow.models.evaluation import EvaluationResult, ModelEvaluator
     from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
-except ImportError as error:
-    raise ImportError(
-        "MLflow is not installed: python -m pip install 'treeleak[mlflow]'"
-    ) from error
+except ImportError:
+    MlflowClient, ModelEvaluator = None, object
 
 NAME = "treeleak"
 SETTINGS = ("train", "schema", "policy", "time_limit", "seed", "n_rows")
@@ -39,6 +37,10 @@ class TreeleakEvaluator(ModelEvaluator):  # type: ignore[misc]
     The data that MLflow evaluates on are the control rows: rows that the model was not trained on.
     They need the training rows beside them (``evaluator_config={"train": table, ...}``).
     """
+
+    def __init__(self) -> None:
+        if MlflowClient is None:
+            raise BadInput("MLflow is not installed: python -m pip install 'treeleak[mlflow]'")
 
     @classmethod
     def can_evaluate(cls, *, evaluator_config: Mapping[str, Any] | None = None, **_: Any) -> bool:
