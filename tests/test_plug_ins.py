@@ -137,6 +137,13 @@ def test_what_was_not_assessed_is_never_silent(audits, name):
     assert "Not assessed" in FORMATS["cyclonedx"].render([summary_of(audits[name])], "")
 
 
+def test_that_nothing_calls_for_a_change_is_not_said_without_what_limits_it(audits):
+    nothing = "No assessed part calls for a change. A part that was not assessed may."
+    audit = replace(audits["nothing"], advice=(nothing,))
+    for known in FORMATS.values():
+        assert nothing in known.render([summary_of(audit)], "")
+
+
 # --------------------------------------------------------------------------------- model cards
 
 
@@ -338,6 +345,15 @@ def test_the_hook_takes_files_of_models(repository):
     assert all(map(takes, ["a.skops", "b/c.pkl", "m.ubj", "m.cbm", "m.RData", "m.onnx"]))
     assert not any(map(takes, ["skops", "a.skops.md", "table.csv"]))
     assert HOOK["entry"].startswith("treeleak audit --policy ")
+
+
+def test_the_page_configures_this_hook_with_options_of_an_audit():
+    page = (ROOT / "docs" / "plug-ins.md").read_text(encoding="utf-8")
+    (source,) = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])["repos"]
+    (hook,) = source["hooks"]
+    assert hook["id"] == HOOK["id"]
+    help_text = run("audit", "--help", env={"COLUMNS": "200"}).stdout
+    assert all(word in help_text for word in hook["args"] if word.startswith("--"))
 
 
 @pytest.mark.slow

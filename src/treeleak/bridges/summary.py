@@ -86,8 +86,9 @@ class Summary:
 
     @property
     def changes(self) -> list[str]:
-        """What to change, in short."""
-        return [first_words(text) for text in self.advice]
+        """What to change, in short; the one advice that nothing calls for a change, in full."""
+        texts = self.advice
+        return list(texts) if len(texts) == 1 else [first_words(text) for text in texts]
 
     @property
     def open_parts(self) -> list[str]:
