@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import chdir
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -345,6 +346,17 @@ def test_the_hook_takes_files_of_models(repository):
     assert all(map(takes, ["a.skops", "b/c.pkl", "m.ubj", "m.cbm", "m.RData", "m.onnx"]))
     assert not any(map(takes, ["skops", "a.skops.md", "table.csv"]))
     assert HOOK["entry"].startswith("treeleak audit --policy ")
+
+
+def test_no_name_of_a_file_chooses_options(tmp_path):
+    lax = "--policy=lax.skops"
+    (tmp_path / lax).write_text("[limits]\nstored_rows = 9\n")
+    with chdir(tmp_path):
+        refused = run(*HOOK["entry"].split()[1:], "deep.skops", lax)
+        read = run("audit", "--", lax)
+    assert refused.exit_code == read.exit_code == 2
+    assert f"{lax}: is a file, but reads as an option" in refused.stderr
+    assert "option" not in read.stderr
 
 
 def test_the_page_configures_this_hook_with_options_of_an_audit():

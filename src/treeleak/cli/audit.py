@@ -20,6 +20,7 @@ from treeleak.cli.files import (
     VIOLATED,
     check_different,
     check_place,
+    check_words,
     console,
     make_paths,
     progress_shown,
@@ -119,6 +120,7 @@ def audit(
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     make_paths(ctx)
+    check_words(ctx.obj)
     if batch.wanted(models, report, cluster):
         raise typer.Exit(batch.audit_all(ctx, batch.Running(jobs, cluster, again, quiet)))
     (model,) = models
