@@ -42,7 +42,7 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
         ``log_id``, ``log_time``, ``metadata`` and ``attack_experiment_logger``.
     """
     document = audit.document("releasable")
-    target = about or {}
+    target, structure = about or {}, document["structure"] or {}
     return {
         "log_id": str(uuid.uuid4()),
         "log_time": datetime.now().astimezone().strftime("%d/%m/%Y %H:%M:%S"),
@@ -51,12 +51,8 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
             "attack_name": ATTACK_NAME,
             "attack_params": {
                 "seed": audit.provenance.seed,
-                "safe_threshold": None
-                if document["structure"] is None
-                else document["structure"]["threshold"],
-                "safe_dof_threshold": None
-                if document["structure"] is None
-                else document["structure"]["fewest_degrees"],
+                "safe_threshold": structure.get("threshold"),
+                "safe_dof_threshold": structure.get("fewest_degrees"),
             },
             "global_metrics": global_metrics(document),
             "target_model": _text(target.get("model_name")) or document["provenance"]["origin"],

@@ -47,19 +47,12 @@ def render(audits: Sequence[Summary], _: str = "") -> str:
     driver = {
         "name": "treeleak",
         "version": __version__,
-        "semanticVersion": __version__,
         "rules": [_rule(rule, of_rule) for rule, of_rule in rules.items()],
     }
-    # Items of both lists must differ: two audits may be of one file.
-    files = {_uri(audit): audit.provenance.sha256 for audit in audits}
     places: Counter[str] = Counter()
     run = {
         "tool": {"driver": driver},
         "invocations": [_invocation(audit) for audit in audits],
-        "artifacts": [
-            {"location": {"uri": uri}} | ({"hashes": {"sha-256": digest}} if digest else {})
-            for uri, digest in files.items()
-        ],
         "results": [_described(result, list(rules), places) for result in results],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"

@@ -51,21 +51,20 @@ def convert(
 ) -> None:
     """Write audits for other tools: what the releasable edition says, and no more."""
     from treeleak.batch.index import MOST_BYTES
-    from treeleak.bridges.formats import FORMATS
+    from treeleak.bridges.formats import ADDING, FORMATS
     from treeleak.bridges.summary import read_summaries
 
-    known = FORMATS.get(to)
-    if known is None:
+    if to not in FORMATS:
         raise BadInput(f"--to must be one of {', '.join(FORMATS)}{did_you_mean(to, FORMATS)}")
     before = ""
-    if out is not None and known.adds:
+    if out is not None and to in ADDING:
         check_place(out, *audits)
         before = read_text(out, MOST_BYTES, BadInput) if out.exists() else ""
     elif out is not None:
         check_free(out, force, *audits)
     found = [summary for place in audits for summary in read_summaries(place, folder)]
-    text = known.render(found, before)
+    text = FORMATS[to](found, before)
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_file(out, text, overwrite=force or known.adds)
+        write_file(out, text, overwrite=force or to in ADDING)
