@@ -251,6 +251,7 @@ def test_folders_of_people_are_left_out_unless_given(summaries, audits):
     "damage",
     [
         {"edition": "Releasable"}, {"version": 1}, {"findings": [{"code": 3}]}, {"verdict": "safe"},
+        {"findings": [{"code": "A B", "part": "counts", "verdict": None, "text": ""}]},
         {"provenance": {}}, {"measurement": 3}, {"ruling": []}, {"not_assessed": None},
     ],
 )  # fmt: skip

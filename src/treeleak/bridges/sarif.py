@@ -49,11 +49,12 @@ def render(audits: Sequence[Summary], _: str = "") -> str:
         "version": __version__,
         "rules": [_rule(rule, of_rule) for rule, of_rule in rules.items()],
     }
+    order = {rule: k for k, rule in enumerate(rules)}
     places: Counter[str] = Counter()
     run = {
         "tool": {"driver": driver},
         "invocations": [_invocation(audit) for audit in audits],
-        "results": [_described(result, list(rules), places) for result in results],
+        "results": [_described(result, order[result.rule], places) for result in results],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -82,7 +83,7 @@ def _rule(rule: str, results: Sequence[_Result]) -> dict[str, Any]:
     }
 
 
-def _described(result: _Result, rules: list[str], places: Counter[str]) -> dict[str, Any]:
+def _described(result: _Result, index: int, places: Counter[str]) -> dict[str, Any]:
     uri = _uri(result.audit)
     key = hashlib.sha256(f"{uri} {result.rule}".encode()).hexdigest()[:16]
     places[key] += 1
@@ -91,7 +92,7 @@ def _described(result: _Result, rules: list[str], places: Counter[str]) -> dict[
     place = {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
     return {
         "ruleId": result.rule,
-        "ruleIndex": rules.index(result.rule),
+        "ruleIndex": index,
         "level": result.level,
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],

@@ -30,7 +30,7 @@ from treeleak.report.sheet import first_words, tiles_of
 class Finding:
     """Something that the audit found, in words."""
 
-    code: str
+    code: Annotated[str, Meta(pattern="^[a-z0-9_]+$")]
     part: Part
     verdict: Verdict | None
     text: str
