@@ -407,7 +407,7 @@ def test_mlflow_audits_where_it_is_asked_to(tmp_path):
     tree = DecisionTreeClassifier(random_state=0).fit(X[:40], rows["label"][:40])
     (tmp_path / "policy.toml").write_text(POLICY)
     settings = {"train": rows[:40], "policy": tmp_path / "policy.toml", "time_limit": 10}
-    with mlflow.start_run():
+    with mlflow.start_run() as active:
         model = mlflow.sklearn.log_model(tree, name="m", serialization_format="cloudpickle")
         asked = {"model": model.model_uri, "data": rows[40:], "targets": "label"}
         asked |= {"model_type": "classifier", "evaluators": ["treeleak"]}
@@ -419,8 +419,8 @@ def test_mlflow_audits_where_it_is_asked_to(tmp_path):
     assert 0 < found.metrics["treeleak/exact_rows"] <= 1
     assert found.artifacts["treeleak_audit.json"].content["edition"] == "releasable"
     kept = mlflow.MlflowClient()
-    assert kept.get_run(found.run_id).data.metrics.items() >= found.metrics.items()
-    names = {file.path for file in kept.list_artifacts(found.run_id)}
+    assert kept.get_run(active.info.run_id).data.metrics.items() >= found.metrics.items()
+    names = {file.path for file in kept.list_artifacts(active.info.run_id)}
     assert {"treeleak_audit.json", "treeleak_report.html"} <= names
     threshold = mlflow.models.MetricThreshold(threshold=1, greater_is_better=True)
     with pytest.raises(Exception, match="no_leak_shown"):
