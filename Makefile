@@ -17,7 +17,7 @@ ALL := [dev,browser,docs]
 # that it loads anew: many tests start one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-boosted test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
+.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-boosted test-plugins test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -73,6 +73,11 @@ test-boosted: $(VENV)-boosted/.installed
 	$(VENV)-boosted/bin/python -m pytest -n auto -m "not browser" \
 		$(shell grep -lE 'needs."|importorskip' tests/test_*.py) tests/test_boosted_files.py tests/test_boosted_cli.py
 	$(VENV)-boosted/bin/python -m pytest tests/test_docs.py -k "python_blocks and boosted"
+
+# Audits for other tools, held against these tools and their schemas.
+test-plugins: $(VENV)-plugins/.installed
+	$(VENV)-plugins/bin/python -m pytest tests/test_plug_ins.py
+	$(VENV)-plugins/bin/python -m pytest -W ignore tests/test_docs.py -k "python_blocks and plug"
 
 # A scheduler and two workers on this machine, one of which is killed.
 test-cluster: $(VENV)-cluster/.installed
@@ -155,9 +160,9 @@ $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python $(VENV)-wheel/bin/python $(VENV)-lowest/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-boosted/bin/python $(VENV)-plugins/bin/python $(VENV)-cluster/bin/python $(VENV)-wheel/bin/python $(VENV)-lowest/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-boosted $(VENV)-cluster $(VENV)-wheel $(VENV)-lowest docs/_build dist demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-boosted $(VENV)-plugins $(VENV)-cluster $(VENV)-wheel $(VENV)-lowest docs/_build dist demo

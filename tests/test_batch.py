@@ -120,6 +120,19 @@ def test_a_policy_judges_each(models, tmp_path, ran):
     assert "policy not met: " in done.stdout
 
 
+def test_a_policy_needs_no_folder(models, tmp_path, ran):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('name = "house"\n[limits]\nproved_rows = 0.0\n')
+    done = run("audit", models / "deep.skops", models / "broken.skops", "--policy", policy)
+    assert done.exit_code == 2
+    assert "deep.skops: no leak shown" in done.stderr
+    assert "does not meet the policy" in done.stderr
+    assert "broken.skops: no audit: " in done.stderr
+    (place,) = {Path(words[words.index("--json") + 1]).parent for words in ran}
+    assert not place.exists()
+    assert list(tmp_path.iterdir()) == [policy]
+
+
 def test_options_reach_each_audit(models, tmp_path, ran):
     audit(models, tmp_path / "out", "--internal", "--bootstrap", "none", "--jobs", 2, "--quiet")
     for words in ran:

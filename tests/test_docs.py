@@ -41,6 +41,7 @@ LONG = {
     "boosted",
     "bootstrap",
     "dp-forests",
+    "plug-ins",
     "quickstart",
     "raw-data",
 }
@@ -86,7 +87,9 @@ def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch, i
     instead("audit", hurried(treeleak.audit))
     names: dict[str, Any] = {}
     for source in blocks(page, "python"):
-        for extra in re.findall(r"^import (xgboost|lightgbm|catboost)$", source, re.MULTILINE):
+        for extra in re.findall(
+            r"^import (xgboost|lightgbm|catboost|mlflow)$", source, re.MULTILINE
+        ):
             pytest.importorskip(extra, reason=f"needs treeleak[{extra}]")
         exec(compile(source, relative(page), "exec"), names)
         for expression, value in claims(source):

@@ -3,6 +3,7 @@
 What they print is for readers; here it is enough that they run, in less time.
 """
 
+import json
 import os
 import re
 import runpy
@@ -62,9 +63,9 @@ def test_every_example_is_on_the_page():
 # ------------------------------------------------------------------------------ the workflow
 
 
-def gate() -> str:
-    """The commands of the workflow's step that decides."""
-    step = WORKFLOW.read_text(encoding="utf-8").split("- name: Audit the model")[1]
+def gate(name: str = "Audit the model") -> str:
+    """The commands of a step of the workflow, unless another is named of the one that decides."""
+    step = WORKFLOW.read_text(encoding="utf-8").split(f"- name: {name}")[1]
     block = step.split("run: |\n")[1].split("      - name:")[0]
     return "\n".join(line.strip() for line in block.splitlines())
 
@@ -72,7 +73,7 @@ def gate() -> str:
 def decide(folder: Path, command: str) -> int:
     """Run it as the service does: bash, stopping at the first error."""
     commands = folder / "bin"
-    commands.mkdir()
+    commands.mkdir(exist_ok=True)
     (commands / "treeleak").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m treeleak "$@"\n')
     (commands / "treeleak").chmod(0o755)
     return subprocess.run(
@@ -90,7 +91,7 @@ def repository(folder: Path, **options: object) -> Path:
     forest = RandomForestClassifier(bootstrap=False, random_state=0, **options)
     skops.io.dump(forest.fit(X, y), folder / "model.skops")
     (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
-    page = (ROOT / "docs" / "github-action.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "plug-ins.md").read_text(encoding="utf-8")
     policy = page.split("```toml\n")[1].split("```")[0]
     (folder / "policy.toml").write_text(policy, encoding="utf-8")
     return folder
@@ -110,6 +111,9 @@ def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
     assert decide(folder, gate()) == 4
     assert (folder / "audit.json").exists()
     assert "Releasable edition" in (folder / "report.html").read_text(encoding="utf-8")
+    assert decide(folder, gate("Write results for code scanning")) == 0
+    results = json.loads((folder / "audit.sarif").read_text())["runs"][0]["results"]
+    assert "policy/leak_shown" in {result["ruleId"] for result in results}
 
 
 @pytest.mark.slow

@@ -215,7 +215,7 @@ def entry_of(name: str, key: str, status: int, errors: str, folder: Path) -> Ent
     place = folder / f"{name}.json"
     if status not in (*FINISHED, 2) or not place.is_file():
         return entry
-    document = _read(place)
+    document = read_document(place)
     measured, rebuilt = document.get("measurement") or {}, document.get("reconstruction") or {}
     exposed = document.get("exposure") or {}
     return entry | {
@@ -257,7 +257,7 @@ def read_index(folder: Path) -> dict[str, Entry]:
     place = folder / INDEX
     if not place.exists():
         return {}
-    document = _read(place)
+    document = read_document(place)
     entries = document.get("audits")
     if document.get("format") != FORMAT or not isinstance(entries, list):
         raise BadInput(f"{place}: not an index of audits: name another folder")
@@ -291,7 +291,8 @@ def is_result(place: Path) -> bool:
     return any(mark in head for mark in _MARKS)
 
 
-def _read(place: Path) -> dict[str, Any]:
+def read_document(place: Path) -> dict[str, Any]:
+    """Read an object from a file of JSON; BadInput names the file."""
     try:
         document = json.loads(read_text(place, MOST_BYTES, BadInput))
     except (ValueError, RecursionError) as error:

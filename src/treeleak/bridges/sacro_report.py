@@ -17,13 +17,13 @@ from treeleak._version import __version__
 from treeleak.auditing import Audit
 from treeleak.auditing.inventory.conditions import fits
 from treeleak.auditing.inventory.rules import SEED_NAMES
-from treeleak.core.errors import BadInput, cause
-from treeleak.core.output import read_text, write_file
+from treeleak.batch.index import read_document
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 from treeleak.core.text import plain
 from treeleak.reconstruction import as_json
 
 ATTACK_NAME = "treeleak reconstruction"
-MOST_BYTES = 64 << 20
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -42,7 +42,7 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
         ``log_id``, ``log_time``, ``metadata`` and ``attack_experiment_logger``.
     """
     document = audit.document("releasable")
-    target = about or {}
+    target, structure = about or {}, document["structure"] or {}
     return {
         "log_id": str(uuid.uuid4()),
         "log_time": datetime.now().astimezone().strftime("%d/%m/%Y %H:%M:%S"),
@@ -51,12 +51,8 @@ def report_entry(audit: Audit, about: Mapping[str, Any] | None) -> dict[str, Any
             "attack_name": ATTACK_NAME,
             "attack_params": {
                 "seed": audit.provenance.seed,
-                "safe_threshold": None
-                if document["structure"] is None
-                else document["structure"]["threshold"],
-                "safe_dof_threshold": None
-                if document["structure"] is None
-                else document["structure"]["fewest_degrees"],
+                "safe_threshold": structure.get("threshold"),
+                "safe_dof_threshold": structure.get("fewest_degrees"),
             },
             "global_metrics": global_metrics(document),
             "target_model": _text(target.get("model_name")) or document["provenance"]["origin"],
@@ -79,19 +75,13 @@ def entries_in(path: Path) -> dict[str, Any]:
     BadInput
         If the file is there and is no such report.
     """
-    held: Any = {}
-    if path.exists() and path.stat().st_size:
-        try:
-            held = json.loads(read_text(path, MOST_BYTES, BadInput))
-        except (ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, BadInput) else f"{path}: {cause(error)}"
-            raise BadInput(
-                f"{why}: not a report that treeleak can add to; name another file"
-            ) from error
-    if not isinstance(held, dict) or not all(isinstance(v, dict) for v in held.values()):
-        raise BadInput(
-            f"{path}: not a report of attacks that treeleak can add to; name another file"
-        )
+    why, held = str(path), {}
+    try:
+        held = read_document(path) if path.exists() and path.stat().st_size else {}
+    except BadInput as error:
+        why = str(error)
+    if why != str(path) or not all(isinstance(entry, dict) for entry in held.values()):
+        raise BadInput(f"{why}: not a report that treeleak can add to; name another file")
     return held
 
 

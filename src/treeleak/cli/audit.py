@@ -20,6 +20,7 @@ from treeleak.cli.files import (
     VIOLATED,
     check_different,
     check_place,
+    check_words,
     console,
     make_paths,
     progress_shown,
@@ -77,7 +78,7 @@ def audit(
             metavar="FILE|FOLDER",
             help="Also write a report for those who decide: HTML, or PDF if FILE ends in .pdf "
             "(needs Chromium). For several models: a folder for their reports, with an "
-            "index.",
+            "index; with a policy, none is needed.",
         ),
     ] = None,
     jobs: Annotated[
@@ -119,6 +120,7 @@ def audit(
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     make_paths(ctx)
+    check_words(ctx.obj)
     if batch.wanted(models, report, cluster):
         raise typer.Exit(batch.audit_all(ctx, batch.Running(jobs, cluster, again, quiet)))
     (model,) = models

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -32,6 +34,8 @@ class Running:
     cluster: str | None
     again: bool
     quiet: bool
+    listed: bool = True
+    """Whether the reports are kept."""
 
 
 def audit_all(ctx: typer.Context, how: Running) -> int:
@@ -42,6 +46,11 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
 
     params = ctx.params
     models, internal = list(dict.fromkeys(params["models"])), params["internal"]
+    if params["report"] is None and params["policy"] is not None:
+        # Whoever asks whether models meet a policy, as a hook before a commit does, keeps no file.
+        with TemporaryDirectory() as place:
+            params["report"] = Path(place)
+            return audit_all(ctx, replace(how, listed=False))
     folder = _folder(params)
     words, files = options_of(ctx)
     names = index.names_for(models)
@@ -74,7 +83,8 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
                 say(f"treeleak: [{done}/{len(todo)}] {line}")
     _write(folder, [*entries.values()], internal)
     say(headline(sorted(entries.values(), key=index.severity)), err=False)
-    say(f"They are listed in {folder / 'index.html'}", err=False)
+    places = f"They are listed in {folder / 'index.html'}"
+    say(places if how.listed else "For the reasons, audit one model alone.", err=False)
     return index.worst(entry["status"] for entry in entries.values())
 
 
@@ -95,7 +105,10 @@ def _folder(params: dict[str, Any]) -> Path:
             raise BadInput(f"--{option}: for one model at a time; for several, --report has it all")
     folder: Path | None = params["report"]
     if folder is None:
-        raise BadInput("several models: name a folder for their reports (--report FOLDER)")
+        raise BadInput(
+            "several models: name a folder for their reports (--report FOLDER), or a policy that "
+            "they must meet (--policy FILE)"
+        )
     if not folder.exists():
         if not folder.parent.is_dir():
             raise BadInput(f"{folder}: there is no folder {folder.parent}: make it first")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,13 @@ def make_paths(ctx: typer.Context) -> None:
         if option.name and value and getattr(option, "type", None).__class__.__name__ in _OF_PATHS:
             several = isinstance(value, (list, tuple))
             ctx.params[option.name] = [Path(p) for p in value] if several else Path(value)
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse a file that would be read as an option: a commit may name files, and choose none."""
+    for word in takewhile(lambda word: word != "--", words):
+        if word.startswith("-") and Path(word).exists():
+            raise BadInput(f"{word}: is a file, but reads as an option: type ./{word}, or -- first")
 
 
 def check_place(path: Path, *inputs: Path | None) -> None:

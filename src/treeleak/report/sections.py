@@ -25,7 +25,7 @@ from treeleak.report.facts import Doc
 TONES: dict[str, Tone] = {LEAK: "leak", POSSIBLE: "open", NO_LEAK: "calm", OPEN: "grey"}
 _MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": "calm"}
 _STATES: dict[str, Tone] = {"violated": "leak", "not assessed": "open", "met": "calm"}
-_PARTS = {
+PARTS = {
     "inventory": "What is in the model",
     "counts": "Small leaves",
     "noise": "Noise",
@@ -106,7 +106,7 @@ def verdict(found: Doc) -> Section:
     table = Grid(
         "Findings, and the basis of the verdict",
         ("Part", "Finding", "Counts as"),
-        tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
+        tuple((PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
     )
     held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == verdict_text)
@@ -141,7 +141,7 @@ def inventory(found: Doc) -> Section:
             blocks.append(_entries(caption, entries, folded=mark == "harmless"))
         elif mark == "leaks" and not blocks:
             blocks.append(Prose("No part comes from single rows."))
-    return Section.of("inventory", _PARTS["inventory"], blocks)
+    return Section.of("inventory", PARTS["inventory"], blocks)
 
 
 def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
@@ -171,7 +171,7 @@ def counts(found: Doc) -> Section:
         noise = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
         return Section.of(
             key,
-            _PARTS[key],
+            PARTS[key],
             [*reasons(found, key), *noise, *facts.group_blocks(found["structure"])],
         )
     rows = tuple(
@@ -187,7 +187,7 @@ def counts(found: Doc) -> Section:
     )
     return Section.of(
         key,
-        _PARTS[key],
+        PARTS[key],
         [
             _of_size(found_counts),
             table,
@@ -278,7 +278,7 @@ def _part_of_rows(part: int) -> str:
 def not_assessed(found: Doc) -> Section:
     """What was not assessed, and why."""
     rows = [
-        (_PARTS.get(p["part"], facts.capital(p["part"])), facts.capital(facts.ended(p["reason"])))
+        (PARTS.get(p["part"], facts.capital(p["part"])), facts.capital(facts.ended(p["reason"])))
         for p in found["not_assessed"]
     ]
     unknown = dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "not assessed")

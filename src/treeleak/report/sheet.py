@@ -74,7 +74,7 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         tone=sections.tone_of(found),
         headline=found["headline"].removeprefix(f"{found['verdict'].capitalize()}. "),
         answers=_answers(found),
-        tiles=tuple(_tiles(found)),
+        tiles=tuple(tiles_of(found)),
         sections=tuple(p for p in parts if p is not None and p.blocks),
     )
 
@@ -158,7 +158,7 @@ def _what_helps(found: Doc) -> Answer:
     advice = [text for text in found["advice"] if not of_the_audit(text)]
     if len(advice) < 2 and len(found["advice"]) > 1:
         return Answer("What would help?", "Not known yet: the audit is not complete.")
-    changes = tuple(_first_words(text) for text in advice)
+    changes = tuple(first_words(text) for text in advice)
     introduction = "These changes, measured again after each:"
     if len(changes) == 1:
         return Answer("What would help?", changes[0])
@@ -167,12 +167,13 @@ def _what_helps(found: Doc) -> Answer:
     )
 
 
-def _first_words(text: str) -> str:
+def first_words(text: str) -> str:
     """The beginning of an advice, which says what to do; the rest says why."""
     return re.split(r"[.:] | \(", text, maxsplit=1)[0].rstrip(".") + "."
 
 
-def _tiles(found: Doc) -> Iterator[Tile]:
+def tiles_of(found: Doc) -> Iterator[Tile]:
+    """The figures of the first screen."""
     m, rebuilt, counts = found["measurement"], found["reconstruction"], found["counts"]
     left, tone = found["uncertainty"], sections.tone_of(found)
     if m is not None:
