@@ -4,11 +4,17 @@ The source folder is the root of the repository, so that links between files hol
 they do where the repository is browsed.
 """
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
 from treeleak import __version__
+
+ROOT = Path(__file__).parents[1]
+# Commands and keys of files: from the program itself, anew for every build.
+runpy.run_path(str(ROOT / "tools" / "write_reference.py"))["write"](ROOT / "docs" / "api")
 
 project = "treeleak"
 author = "The treeleak developers"
@@ -26,7 +32,7 @@ root_doc = "docs/index"
 include_patterns = [
     "*.md",
     "docs/*.md",
-    "docs/api/*.rst",
+    "docs/api/*",
     "experiments/README.md",
     "src/treeleak/datasets/data/*.md",
 ]

@@ -15,7 +15,15 @@ from experiments.benchmarks.frame import options, show
 from treeleak.core.errors import NotCovered
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/quickstart.md", "docs/how-to-read-an-audit.md")
+GUIDES = (
+    "quickstart",
+    "output-checker",
+    "researcher",
+    "how-to-read-an-audit",
+    "concepts",
+    "limits",
+)
+PAGES = ("README.md", *(f"docs/{guide}.md" for guide in GUIDES))
 FLOOR = 60.0
 
 _NO_PROSE = (
@@ -24,7 +32,7 @@ _NO_PROSE = (
     (r"!\[.*?\]\(.*?\)", ""),
     (r"\[(.*?)\]\(.*?\)", r"\1"),
     (r"`[^`]*`", "x"),
-    (r"<[^>]+>", ""),
+    (r"<[^>\s][^>]*>", ""),
     (r"^\s*[-*] ", ""),
     (r"[*_]", ""),
 )
