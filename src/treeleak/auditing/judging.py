@@ -242,9 +242,10 @@ def _ended(audit: Audit) -> Check:
 def _possible(policy: Policy, audit: Audit) -> Check:
     what, found = "there is no possible leak", "the verdict is: possible leak"
     test = None if audit.measurement is None else audit.measurement.significance
-    if test is None:
+    stored = any(f.code == wording.ORDER_STORED.code for f in audit.findings)
+    if test is None and not stored:
         found += "; --control may decide"
-    elif test.overlapping:
+    elif test is not None and test.overlapping:
         found += f"; --control with {test.needed:,} rows or more may decide"
     if policy.allow_possible_leak:
         return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")

@@ -92,6 +92,9 @@ class Audit(AuditResults):
                     exactly=exact if rows == m.located_rows > m.exact_rows else "",
                 )  # fmt: skip
                 summary = f"{lead.render_for(reader)} {summary}"
+        labels = next((f for f in self.findings if f.code == wording.LABELS_STORED.code), decided)
+        if labels is not None and labels is not decided:
+            summary = f"{summary} {labels.render_for(reader)}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)

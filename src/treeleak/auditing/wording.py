@@ -11,6 +11,14 @@ from treeleak.core.message import MessageTemplate, static_message
 STORED = MessageTemplate(
     "rows_stored", "The file holds training rows, for anybody to read, in {where}."
 )
+LABELS_STORED = MessageTemplate(
+    "labels_stored", "The file holds {what}, for anybody to read, in {where}."
+)
+ORDER_STORED = MessageTemplate(
+    "values_in_order",
+    "The file holds a value for each training row, in their order, in {where}. Whoever knows the "
+    "order of the table can link it to a person.",
+)
 UNKNOWN_PARTS = MessageTemplate(
     "parts_unknown",
     "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
@@ -47,7 +55,15 @@ LEAST_COUNT = MessageTemplate(
     "The folder says that numbers below {least:number} may not be shown: leaves of fewer rows "
     "count as small.",
 )
-STORED_RULE = MessageTemplate("rule_rows_stored", "The file holds training rows as they are.")
+STORED_RULES: Mapping[str, MessageTemplate] = {
+    "rows_stored": MessageTemplate("rule_rows_stored", "The file holds training rows as they are."),
+    "labels_stored": MessageTemplate(
+        "rule_labels_stored", "The file holds the label or the target of each row as it is."
+    ),
+    "values_in_order": MessageTemplate(
+        "rule_values_in_order", "The file holds a value for each training row, in their order."
+    ),
+}
 
 # ---------------------------------------------------------------------------------- membership
 

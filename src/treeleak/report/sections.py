@@ -41,15 +41,17 @@ _PARTS = {
 _VERDICTS = (
     (
         LEAK,
-        "The file holds training rows as they are; or it proves rows; or the rebuilt rows "
-        "are nearer to the training rows than any baseline that knows the population; or models "
-        "trained in the same way on parts of the rows tell who was among them.",
+        "The file holds training rows, or their labels, as they are; or it proves rows; or the "
+        "rebuilt rows are nearer to the training rows than any baseline that knows the "
+        "population; or models trained in the same way on parts of the rows tell who was among "
+        "them.",
         "That every row leaks, or that the leaking values are sensitive.",
     ),
     (
         POSSIBLE,
         "The rebuilt rows are nearer to the training rows than baselines without the counts of "
-        "leaves, but no nearer than an adversary who knows the population.",
+        "leaves, but no nearer than an adversary who knows the population. Or the file holds "
+        "another value of each row, in their order.",
         "Whether the model discloses single people, or what holds for all of them. Control "
         "rows (--control) can decide this.",
     ),

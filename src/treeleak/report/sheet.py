@@ -107,8 +107,8 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
     more += isolation.in_short(found)
-    if any(e["training_rows"] for e in found["inventory"]):
-        return "The file stores training rows as they are.", tuple(more)
+    if stored := [e["what"] for e in found["inventory"] if e["training_rows"]]:
+        return f"The file stores, as it is: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
     leaks = [f for f in found["findings"] if f["verdict"] == LEAK]
     if leaks and all(f["code"] == PART_ATTACKED.code for f in leaks):
         return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)

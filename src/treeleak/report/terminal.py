@@ -57,8 +57,9 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
 
 
 def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
-    inventory = [*_reasons(document, "inventory")] or _inventory(document["inventory"])
-    yield "1. What is in the model", inventory
+    reasons = [*_reasons(document, "inventory")]
+    entries = document["inventory"]
+    yield "1. What is in the model", [*reasons, *(_inventory(entries) if entries else ())]
     yield f"2. Small {audit.of}", _counts(audit, document)
     if document["structure"] is not None:
         yield facts.GROUPS, _structure(document["structure"])

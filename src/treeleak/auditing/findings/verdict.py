@@ -15,9 +15,9 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Fi
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
-from treeleak.auditing.inventory.vocabulary import known_place
+from treeleak.auditing.inventory.vocabulary import known_names, known_place
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import FigureWithSupport, Message, message_of
+from treeleak.core.message import FigureWithSupport, Message, MessageTemplate, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
@@ -36,10 +36,11 @@ MOST_PARTS = 3
 def find(found: AuditResults) -> tuple[Finding, ...]:
     """Judge each part.
 
-    - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
-      are parts that no rule knows, lists of values of single rows, or fitted models that no attack
-      looks at: then "no leak shown" is not said. All else that it lists is material for attacks,
-      not a leak by itself: a remark.
+    - *Inventory*: leak shown if training rows, or the labels of all in their order, stand in the
+      model as they are. Possible leak if another value of each row does, in their order: its leaf,
+      its prediction, its weight. Not assessed if there are parts that no rule knows, lists of
+      values of single rows, or fitted models that no attack looks at: then "no leak shown" is not
+      said. All else that it lists is material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only, but for targets of single rows that the file holds or proves, a leak
       shown. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
@@ -89,7 +90,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         findings.append(of_members)
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
-    return (*findings, *_of_parts(found))
+    return (*findings, *_of_each_row(found.inventory), *_of_parts(found))
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:
@@ -108,12 +109,8 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
 def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
     found = []
-    if stored := list(dict.fromkeys(e.where for e in inventory if e.rows)):
-        named, known = (
-            wording.STORED(where=", ".join(places)) for places in (stored, map(known_place, stored))
-        )
-        messages = (named.with_instead(known),)
-        found.append(Finding("inventory", LEAK, messages, wording.STORED_RULE(), ("rows",)))
+    if stored := [e for e in inventory if e.rows and e.change == "rows"]:
+        found.append(_stored(wording.STORED, LEAK, stored))
     if unknown := [e for e in inventory if e.unknown]:
         n = len(unknown)
         of = "part of the model is" if n == 1 else "parts of the model are"
@@ -130,6 +127,34 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         messages = (wording.MATERIAL_FOR_ATTACKS(kinds=materials),)
         found.append(Finding("inventory", None, messages, fix=fix))
     return found
+
+
+def _stored(kind: MessageTemplate, verdict: Verdict, entries: Sequence[Entry]) -> Finding:
+    """Say what is stored of each row, and where."""
+    what = listed(list(dict.fromkeys(e.what for e in entries)))
+    held = [(e.where, list(e.names)) for e in entries]
+    read = [(known_place(place), known_names(names)) for place, names in held]
+    named, known = (
+        kind(what=what, where=listed([_at(place, names) for place, names in found]))
+        for found in (held, read)
+    )
+    fix = tuple(dict.fromkeys(str(e.change) for e in entries))
+    return Finding(
+        "inventory", verdict, (named.with_instead(known),), wording.STORED_RULES[kind.code](), fix
+    )
+
+
+def _at(place: str, names: Sequence[str]) -> str:
+    """Name a place, and what stands there unless the place says it."""
+    return place if not names or names[0] in place else f"{place} ({listed(names, 3)})"
+
+
+def _of_each_row(inventory: Sequence[Entry]) -> list[Finding]:
+    """Say what the file holds of each row beside the table: labels, and what follows from a row."""
+    labels = [e for e in inventory if e.rows and e.change != "rows"]
+    linked = [e for e in inventory if e.in_order]
+    found = [_stored(wording.LABELS_STORED, LEAK, labels)] if labels else []
+    return [*found, *([_stored(wording.ORDER_STORED, POSSIBLE, linked)] if linked else [])]
 
 
 def _of_people(found: AuditResults) -> list[Finding]:
