@@ -44,10 +44,6 @@ ONLY_THE_REST = static_message(
     "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
 )
-ROWS_OPEN = static_message(
-    "the verdict rests on membership alone: what the rebuilt rows tell was not assessed",
-    "rows_open",
-)
 CUT_SHORT = static_message(
     "the attack had too little time: give it more (--time-limit)", "cut_short"
 )
@@ -106,8 +102,8 @@ class Ruling:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
         open_ = sum(check.state == "not assessed" for check in self.checks)
         bad = sum(check.state == "violated" for check in self.checks)
-        parts = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
-        parts += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        parts = [f"{bad} of {len(self.checks)} checks violated"] if bad else []
+        parts += [f"{open_} of {len(self.checks)} not assessed"] if open_ else []
         return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,11 +222,6 @@ def _ended(audit: Audit) -> Check:
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
-    # Whether what the rebuilt rows tell was not assessed, whatever else was.
-    elif audit.verdict not in (LEAK, OPEN) and any(
-        f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings
-    ):
-        found = ROWS_OPEN
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and not audit.rows_provided
         found = ONLY_LIKELY if likely else UNDECIDED

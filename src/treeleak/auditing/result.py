@@ -18,7 +18,7 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
-from treeleak.auditing.findings.finding import Finding
+from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
@@ -95,6 +95,10 @@ class Audit(AuditResults):
         labels = next((f for f in self.findings if f.code == wording.LABELS_STORED.code), decided)
         if labels is not None and labels is not decided:
             summary = f"{summary} {labels.render_for(reader)}"
+        if self.verdict == OPEN and any(
+            f.verdict == NO_LEAK and f.part == "membership" for f in self.findings
+        ):
+            summary = f"{summary} {wording.MEMBERS_ALONE}".lstrip()
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)

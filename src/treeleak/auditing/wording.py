@@ -88,14 +88,8 @@ MEMBERS_OF_SMALLER = MessageTemplate(
     "These models are so much smaller that this says nothing of the model itself: give more time "
     "(--time-limit).",
 )
-MEMBERS_ONLY = static_message(
-    "The verdict rests on this alone: what the rebuilt rows tell was not assessed.",
-    "members_only",
-)
-MEMBERS_AND_ROWS = static_message(
-    "The attack on the rows settled nothing: what it rebuilt is not clearly nearer to the training "
-    "rows than a baseline.",
-    "members_and_rows",
+MEMBERS_ALONE = static_message(
+    "Membership alone was assessed to the end, and showed no leak.", "members_alone"
 )
 MEMBERS_AT_FULL_SIZE = MessageTemplate(
     "members_at_full_size",
@@ -214,9 +208,7 @@ WHY = MessageTemplate("why", ": {why:foreign}")
 ALL_GIVEN = MessageTemplate(
     "all_rows_given", "All {rows:people} rows were given, so nothing was left to rebuild."
 )
-UNFINISHED = MessageTemplate(
-    "unfinished", "But the audit is not complete: see what was not assessed."
-)
+UNFINISHED = MessageTemplate("unfinished", "But the audit is not complete: {why:message}.")
 UNIQUE = MessageTemplate(
     "rows_unique",
     "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit the counts "
@@ -230,7 +222,7 @@ ALIKE = MessageTemplate(
 )
 ALONE = MessageTemplate(
     "rows_proved_alone",
-    "{alone:people} of {rows:people} rows are proved under the schema, and unique{in_class} "
+    "{alone:people} of {rows:people} rows are proved{under}, and unique{in_class} "
     "on every value that the model's splits distinguish{untested:message}.",
 )
 ALONE_NOT_RARE = MessageTemplate(
@@ -244,7 +236,7 @@ ALONE_RULE = MessageTemplate(
 )
 NUMBERED = MessageTemplate(
     "rows_proved_in_order",
-    "{proved:people} of {rows:people} rows are proved under the schema, each with its "
+    "{proved:people} of {rows:people} rows are proved{under}, each with its "
     "number. {alone:people} of them are unique among the rebuilt rows on every value that "
     "the model's splits distinguish{untested:message}.",
 )
@@ -371,8 +363,8 @@ NOT_GUESSED = MessageTemplate(
 )
 NARROWER = MessageTemplate(
     "narrower_domains",
-    "But the training rows leave out values that the schema allows, so an adversary who knows the "
-    "columns may get further: give a schema.",
+    "But the training rows leave out values that the {of} allows, so an adversary who knows the "
+    "columns may get further: give a {narrower}schema.",
 )
 FEW_TO_TEST = MessageTemplate("too_few_to_test", "A test needs at least {people:number} people.")
 VARIANT = MessageTemplate(
@@ -450,7 +442,7 @@ LIKELY = MessageTemplate(
     "none.{expects:message} {compare:message}",
 )
 EXPECTS = MessageTemplate(
-    "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
+    "error_expected", " Expected error (the attack's own estimate): {wrong:share1}."
 )
 FOLLOWED = MessageTemplate(
     "rows_followed",

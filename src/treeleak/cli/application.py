@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +22,10 @@ from treeleak.core.text import plain
 
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+_SAY_AGAIN = 10.0
+"""Seconds of compiling between two lines."""
 
 
 @contextmanager
@@ -126,7 +129,7 @@ app = commands(
 
 def run_commands(chosen: typer.Typer) -> None:
     """Run a command line; what nobody foresaw is shown in full."""
-    PAUSE.compiling = _shown_once
+    PAUSE.compiling = _Compiling()
     try:
         with terminable():
             chosen()
@@ -155,12 +158,23 @@ def _unforeseen() -> int:
     return 1
 
 
-@cache
-def _shown_once() -> None:
-    say(
-        "treeleak: compiling, once: about 80 s of processor time in all, which count for no time "
-        "limit (treeleak warm-up does it beforehand)"
-    )
+class _Compiling:
+    """Says that loops are compiled, and now and then how long so far."""
+
+    def __init__(self) -> None:
+        self.next = 0.0
+
+    def __call__(self) -> None:
+        if PAUSE.seconds < self.next:
+            return
+        if self.next:
+            say(f"treeleak: compiling: {PAUSE.seconds:.0f} s so far")
+        else:
+            say(
+                "treeleak: compiling, once: about 80 s of processor time in all, which count for "
+                "no time limit (treeleak warm-up does it beforehand)"
+            )
+        self.next = PAUSE.seconds + _SAY_AGAIN
 
 
 def main() -> None:

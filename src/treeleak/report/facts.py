@@ -133,8 +133,12 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         other = "another table meets every count, and differs there"
         yield "Rows that the counts leave open", f"{left_open:,}", other
     if rebuilt["expected_error"] is not None:
-        without, wrong = "made without the training rows", percent(rebuilt["expected_error"], 1)
-        yield "Expected error (the attack's own estimate)", wrong, without
+        how = (
+            "by how much numbers are off, as a share of their range; values that differ, of others"
+        )
+        more = how if rebuilt["interval_columns"] else "made without the training rows"
+        wrong = percent(rebuilt["expected_error"], 1)
+        yield "Expected error (the attack's own estimate)", wrong, more
     if never := rebuilt["numbers"].get("rows_never_drawn"):
         yield "Rows that no tree drew: no evidence", f"{never:,}", ""
     for what, key in (

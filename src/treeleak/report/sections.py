@@ -57,9 +57,8 @@ _VERDICTS = (
     ),
     (
         NO_LEAK,
-        "The attacks on the rows, or those on membership, ran to the end. They proved no unique "
-        "row. If the training rows were given, they came no closer to them than chance and "
-        "population explain.",
+        "The attacks on the rows ran to the end. They proved no unique row. If the training rows "
+        "were given, they came no closer to them than chance and population explain.",
         "That nothing can leak. An adversary who knows more, another model of the same data, or a "
         "better attack may get further.",
     ),

@@ -221,6 +221,11 @@ def _between(interval: Doc, key: str = "value") -> str:
     return f"{percent(interval[key])} ({percent(interval['low'])} to {percent(interval['high'])})"
 
 
+def _expected(column: Doc) -> float | None:
+    """Share of a column that is expected to be wrong; of one that no tree tests, nobody knows."""
+    return column["expected"] if column["tested"] else None
+
+
 def columns(found: Doc) -> Section | None:
     """What leaks of each column."""
     exposure = found["exposure"]
@@ -234,11 +239,10 @@ def columns(found: Doc) -> Section | None:
         values = [(c["column"], (c["right"], c["majority"])) for c in order]
         title = "Values that are right, by column: rebuilt, and always the most common value"
     else:
-        order = sorted(by_column, key=lambda c: c["expected"] or 0)
+        order = sorted(by_column, key=lambda c: _expected(c) or 0)
         names = (("right, as expected", "plain"),)
-        values = [
-            (c["column"], (None if c["expected"] is None else 1 - c["expected"],)) for c in order
-        ]
+        expected = [(c["column"], _expected(c)) for c in order]
+        values = [(name, (None if wrong is None else 1 - wrong,)) for name, wrong in expected]
         title = "Values that are right, by column, as the attack expects"
     bars = tuple(Bar(name, shares) for name, shares in values)
     left_out = max(len(bars) - MOST_BARS, 0)
@@ -246,15 +250,22 @@ def columns(found: Doc) -> Section | None:
     rows = [
         (
             c["column"],
-            *map(facts.share, (c["right"], c["guess"], c["majority"], c["expected"], c["proved"])),
+            *map(facts.share, (c["right"], c["guess"], c["majority"], _expected(c), c["proved"])),
             "yes" if c["tested"] else "no",
         )
         for c in order
     ]
-    heads = ("Column", "Right", "Random baseline", "Most common value", "Expected error",
+    heads = ("Column", "Right", "Random baseline", "Most common value", "Expected wrong",
              "Proved", "Tested by a tree")  # fmt: skip
     caption = "All figures by column"
     blocks.append(Grid(caption, heads, tuple(rows), numeric=frozenset(range(1, 6)), folded=True))
+    if found["reconstruction"]["interval_columns"]:
+        about = (
+            "Expected wrong: of numbers, those in another interval than the true one. The expected "
+            "error of all columns is of another kind: by how much numbers are off, as a share of "
+            "their range."
+        )
+        blocks.append(Prose(about, quiet=True))
     if exposure["columns_left_out"]:
         n = exposure["columns_left_out"]
         blocks.append(Prose(f"Left out: {n:,} columns where few rows differ from the rest.",
@@ -304,7 +315,11 @@ def of_membership(result: Doc) -> Iterator[Fact]:
     """Say how well training rows are told from control rows."""
     area, gain = result["auc"], result["advantage"]
     least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
-    yield "Area under the curve (AUC)", f"{area['value']:.2f} ({least} to {most})", "0.5 by chance"
+    yield (
+        "AUC of the scores from rebuilt rows",
+        f"{area['value']:.2f} ({least} to {most})",
+        "0.5 by chance",
+    )
     share = f"{percent(gain['value'])} ({percent(gain['low'])} to {percent(gain['high'])})"
     yield "Advantage", share, "0% by chance; other people set the threshold"
     for caught in result["at"]:

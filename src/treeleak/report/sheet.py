@@ -124,8 +124,6 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         if facts.severe(found):
             proved = percent(found["exposure"]["recovered"]["proved"])
             more.insert(0, f"{proved} of the rows are proved, but only with others like them.")
-        if rebuilt is None and left is None:
-            return "Not known: no rows were rebuilt. Membership showed nothing.", tuple(more)
         return "The attacks disclosed no single row.", tuple(more)
     if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
         answer = f"{percent(proved)} of the rows are proved by the file alone."

@@ -38,7 +38,7 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
     measured = any(state.leak.measured for state in result.states)
     heads = ("step", "verdict", "rows are", "error")
     more = ("rows exact", "random baseline", "shape alone") if measured else ()
-    lines = (_line(state, measured) for state in result.states)
+    lines = (_line(s, measured) for s in result.states if s.changed or s.original)
     yield table((*heads, *more), lines, words=3, wraps=False, widest=7)
     yield Text(
         "Error: compared with the training rows."
@@ -51,8 +51,6 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
 
 
 def _line(state: State, measured: bool) -> list[str | Text]:
-    if not state.changed and not state.original:
-        return [state.step, Text("nothing found", style="dim")]
     leak = state.leak
     line: list[str | Text] = [
         state.step,
@@ -79,6 +77,8 @@ def _notes(result: Hardened) -> Iterator[tuple[str, str]]:
         if leak.draws is not None and (before is None or leak.draws != before.draws):
             yield state.step, f"the bootstrap samples are known from {leak.draws}"
         before = leak
+    if idle := [s.step for s in result.states if not (s.changed or s.original)]:
+        yield ", ".join(idle), "the file holds nothing that these steps remove"
     if same := [s.step for s in result.states if s.changed and not (s.attacked or s.leak.blank)]:
         yield ", ".join(same), "no change for attacks; not run again"
 

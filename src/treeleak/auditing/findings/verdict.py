@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from treeleak.auditing.case import AuditResults
 
 
+_OF_ROWS = ("reconstruction", "measurement")
 MOST_PARTS = 3
 """Parts that one finding names."""
 
@@ -49,8 +49,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     - *Reconstruction*: by :func:`~treeleak.auditing.findings.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     - *Membership* (shadow models): leak shown, possible leak, or no leak shown, by how often a
-      member is picked beside a person left out. It stands for itself where the rows are not
-      assessed.
+      member is picked beside a person left out. No leak shown of members says nothing of rows.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
       leak shown if any row has no residual uncertainty, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
@@ -59,7 +58,8 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    unfinished = any(part in ("reconstruction", "measurement") for part, _ in found.not_assessed)
+    open_parts = (why for part, why in found.not_assessed if part in _OF_ROWS)
+    unfinished = next(open_parts, None)
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     findings += [*_of_counts(found.counts), *_of_targets(found), *_of_row_facts(found)]
     findings += _of_isolation(found.isolation)
@@ -67,27 +67,23 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
         noise_verdict = OPEN if budget.doubted else None
-        fix = ("law",) if budget.overspent or budget.cost is None else ()
+        fix = ("law",) if budget.noisy and (budget.overspent or budget.cost is None) else ()
         findings.append(Finding("noise", noise_verdict, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
         outside = []
         if found.impossible:
             outside.append(wording.IMPOSSIBLE() if found.schema_provided else wording.NOT_GUESSED())
-        if found.narrower:
-            outside.append(wording.NARROWER())
+        complete = found.measurement is not None and found.measurement.exact_rows == 1.0
+        if found.narrower and not complete:
+            of = ("schema", "narrower ") if found.schema_provided else ("model", "")
+            outside.append(wording.NARROWER(of=of[0], narrower=of[1]))
         findings += of_rows(found, rebuilt, unfinished, outside)
         findings += _of_draws(rebuilt)
         findings += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
         ]
     if found.shadows is not None and found.mismatch is None:
-        of_members = _of_shadows(found.shadows)
-        verdicts = {f.verdict for f in findings if f.part == "reconstruction" and f.verdict}
-        if of_members.verdict == NO_LEAK and verdicts <= {OPEN}:
-            compared = found.measurement is not None and found.measurement.guess_mean is not None
-            rest = wording.MEMBERS_AND_ROWS if compared else wording.MEMBERS_ONLY
-            of_members = replace(of_members, messages=(*of_members.messages, rest))
-        findings.append(of_members)
+        findings.append(_of_shadows(found.shadows))
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
     return (*findings, *_of_each_row(found.inventory), *_of_parts(found))
@@ -98,10 +94,11 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
     Nor can there be said to be none while rows may stand in a part that no rule knows, while values
     of single rows stand in one, while no attack looked at a fitted model in the file or at a part
-    of the trees, or while the counts do not carry the noise that is stated for them.
+    of the trees, while the counts do not carry the noise that is stated for them, or while nothing
+    but membership was looked at.
     """
     found = tuple(findings)
-    verdicts = {f.verdict for f in found}
+    verdicts = {f.verdict for f in found if f.part != "membership" or f.verdict != NO_LEAK}
     is_open = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
     shown = (LEAK, POSSIBLE) if is_open else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
