@@ -55,15 +55,9 @@ LEAST_COUNT = MessageTemplate(
     "The folder says that numbers below {least:number} may not be shown: leaves of fewer rows "
     "count as small.",
 )
-STORED_RULES: Mapping[str, MessageTemplate] = {
-    "rows_stored": MessageTemplate("rule_rows_stored", "The file holds training rows as they are."),
-    "labels_stored": MessageTemplate(
-        "rule_labels_stored", "The file holds the label or the target of each row as it is."
-    ),
-    "values_in_order": MessageTemplate(
-        "rule_values_in_order", "The file holds a value for each training row, in their order."
-    ),
-}
+STORED_RULE = MessageTemplate(
+    "rule_rows_stored", "The file holds training rows, or values of each in their order."
+)
 
 # ---------------------------------------------------------------------------------- membership
 

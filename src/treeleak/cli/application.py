@@ -24,10 +24,6 @@ from treeleak.core.text import plain
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-_SAY_AGAIN = 10.0
-"""Seconds of compiling between two lines."""
-
-
 @contextmanager
 def _plain_usage() -> Iterator[None]:
     """Quote what was typed wrongly as plain text."""
@@ -159,22 +155,18 @@ def _unforeseen() -> int:
 
 
 class _Compiling:
-    """Says that loops are compiled, and now and then how long so far."""
+    """Says that loops are compiled, and every ten seconds how long so far."""
 
-    def __init__(self) -> None:
-        self.next = 0.0
+    next = 0.0
 
     def __call__(self) -> None:
-        if PAUSE.seconds < self.next:
-            return
-        if self.next:
-            say(f"treeleak: compiling: {PAUSE.seconds:.0f} s so far")
-        else:
-            say(
-                "treeleak: compiling, once: about 80 s of processor time in all, which count for "
-                "no time limit (treeleak warm-up does it beforehand)"
+        if PAUSE.seconds >= self.next:
+            first = (
+                "once: about 80 s of processor time in all, which count for no time limit "
+                "(treeleak warm-up does it beforehand)"
             )
-        self.next = PAUSE.seconds + _SAY_AGAIN
+            say(f"treeleak: compiling, {f'{PAUSE.seconds:.0f} s so far' if self.next else first}")
+            self.next = PAUSE.seconds + 10.0
 
 
 def main() -> None:

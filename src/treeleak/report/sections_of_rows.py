@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from treeleak.auditing.assessors.baselines import WORDS
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE, by_chance
+from treeleak.auditing.findings.finding import by_chance
 from treeleak.core.text import percent
 from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
@@ -130,47 +130,23 @@ def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
     m = found["measurement"]
     verified = "Training file verified against the leaf counts"
     yield verified, m["compared"], "to check that these are its training rows"
-    for what, rows, order in (
-        ("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"]),
-        (
-            "Training rows rebuilt on every value that the model's splits distinguish",
-            m["located_rows"],
-            m["located_in_order"],
-        ),
-    ):
-        place = "" if order is None else f"{percent(order)} in their own place"
-        yield what, percent(rows), place
-    if m.get("targets") is not None:
-        beside = "the target of the person, beside the rebuilt row"
-        yield "Training rows rebuilt with their exact target", percent(m["targets"]), beside
     scores = m["scores"]
     if scores["categories"] is not None:
         yield "Error of categories", percent(scores["categories"], digits), ""
     if (numbers := scores["numbers"]) is not None:
         off = f"{numbers['off']:.2f} standard deviations"
         exact, near = (percent(numbers[k], digits) for k in ("exact", "near"))
-        right = f"{exact} exactly right, {near} near"
-        yield "Numbers off by, on average", off, right
-    yield "Mean distance of a value from the true one", percent(m["error"], digits), _MIXED
+        yield "Numbers off by, on average", off, f"{exact} exactly right, {near} near"
     if m["error_in_order"] is not None:
         in_place = percent(m["error_in_order"], digits)
         yield "Error of categories row by row, in their own place", in_place, ""
-    judged = facts.judged(m)
-    if (order := judged["in_order"]) is not None:
+    if (order := facts.judged(m)["in_order"]) is not None:
         counts = found["counts"]
         classed = counts is None or counts["total"].get("one_class") is not None
         usual = f"the usual values{' of the class' * classed} {percent(order['usual'], digits)}"
         yield "Error in their own place", percent(order["error"], digits), usual
-    for what, error, more in facts.of_unlike(m["individual"], digits):
-        yield facts.capital(what), f"error {error}", more
-    if (test := judged["significance"]) is not None:
-        near = f"{test['as_near']:,} of {test['draws']:,}"
-        leak = found["verdict"] in (LEAK, POSSIBLE)
-        remark = "none: the excess is attributable to the model" if leak else ""
-        yield "Other samples as near as the training rows", near, remark
-
-
-_MIXED = "a wrong category counts 1, a number its difference over the column's range"
+    for what, figure, more in facts.of_measured(found, digits):
+        yield facts.capital(what), figure, more
 
 
 def article29(found: Doc) -> Section | None:
@@ -297,7 +273,7 @@ def groups(found: Doc) -> Section | None:
     rows = [
         (
             facts.group_name(g),
-            facts.NONE if g["rows"] is None else f"{g['rows']:,}",
+            facts.whole(g["rows"]),
             *(facts.share(g[k], facts.digits(found)) for k in ("error", "guess")),
             facts.share(g["exact"]),
         )

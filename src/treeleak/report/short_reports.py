@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.text import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
 from treeleak.report import facts
 from treeleak.report.safe_console import Text, bullets, part, safe_console, table
 
-_VERDICTS: dict[str, str] = {
-    LEAK: "leak", POSSIBLE: "possible leak", NO_LEAK: "none shown", OPEN: "not assessed"
-}  # fmt: skip
 _STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
 _ALWAYS = ("These are the tested columns and the splits. The rows decided each split.",)
 
@@ -54,7 +51,7 @@ def _line(state: State, measured: bool) -> list[str | Text]:
     leak = state.leak
     line: list[str | Text] = [
         state.step,
-        Text(_VERDICTS[leak.verdict], style=_STYLES.get(leak.verdict, "")),
+        Text(leak.verdict.partition(" by ")[0], style=_STYLES.get(leak.verdict, "")),
         leak.status or facts.NONE,
         facts.share(leak.wrong, 1),
     ]

@@ -51,7 +51,7 @@ _LEAST_CONFIDENT = 0.5
 
 
 def of_rows(
-    audit: AuditResults, rebuilt: Reconstruction, unfinished: str | None, outside: Sequence[Message]
+    audit: AuditResults, rebuilt: Reconstruction, unfinished: str, outside: Sequence[Message]
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -109,7 +109,7 @@ def of_rows(
             if f.verdict == NO_LEAK else f
             for f in found
         ]  # fmt: skip
-    if unfinished is not None:
+    if unfinished:
         late = wording.UNFINISHED(why=message_of(unfinished))
         found = [_finding(OPEN, *f.messages, late) if f.verdict == NO_LEAK else f for f in found]
     return [*found, *targets]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from treeleak.auditing.case import AuditResults
 
 
-_OF_ROWS = ("reconstruction", "measurement")
 MOST_PARTS = 3
 """Parts that one finding names."""
 
@@ -58,8 +57,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    open_parts = (why for part, why in found.not_assessed if part in _OF_ROWS)
-    unfinished = next(open_parts, None)
+    unfinished = found.reason("reconstruction") or found.reason("measurement")
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     findings += [*_of_counts(found.counts), *_of_targets(found), *_of_row_facts(found)]
     findings += _of_isolation(found.isolation)
@@ -136,9 +134,7 @@ def _stored(kind: MessageTemplate, verdict: Verdict, entries: Sequence[Entry]) -
         for found in (held, read)
     )
     fix = tuple(dict.fromkeys(str(e.change) for e in entries))
-    return Finding(
-        "inventory", verdict, (named.with_instead(known),), wording.STORED_RULES[kind.code](), fix
-    )
+    return Finding("inventory", verdict, (named.with_instead(known),), wording.STORED_RULE(), fix)
 
 
 def _at(place: str, names: Sequence[str]) -> str:
@@ -150,8 +146,8 @@ def _of_each_row(inventory: Sequence[Entry]) -> list[Finding]:
     """Say what the file holds of each row beside the table: labels, and what follows from a row."""
     labels = [e for e in inventory if e.rows and e.change != "rows"]
     linked = [e for e in inventory if e.in_order]
-    found = [_stored(wording.LABELS_STORED, LEAK, labels)] if labels else []
-    return [*found, *([_stored(wording.ORDER_STORED, POSSIBLE, linked)] if linked else [])]
+    kinds = (wording.LABELS_STORED, LEAK, labels), (wording.ORDER_STORED, POSSIBLE, linked)
+    return [_stored(*kind) for kind in kinds if kind[2]]
 
 
 def _of_people(found: AuditResults) -> list[Finding]:
