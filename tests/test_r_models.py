@@ -196,6 +196,8 @@ def test_labels_and_leaves_of_all_rows_in_order_are_part_of_the_verdict():
     assert found[()].verdict == LEAK
     assert "labels_stored" in codes[()]
     assert "labels of all training rows" in found[()].headline
+    # None was given.
+    assert "under the schema" not in " ".join(f.text for a in found.values() for f in a.findings)
     assert "labels_stored" not in codes["y",]
     assert "values_in_order" in codes["y",]
     assert found["y",].verdict in (POSSIBLE, LEAK)

@@ -264,7 +264,7 @@ def test_a_ruling_answers_the_first_question(found):
 def test_stored_rows_are_the_first_thing_that_leaks(found):
     first = replace(found.inventory[0], mark="leaks", what="training table", rows=True)
     sheet = sheet_of(replace(found, inventory=(first, *found.inventory[1:])))
-    assert sheet.answers[1].answer == "The file stores, as it is: training table."
+    assert sheet.answers[1].answer == "The file stores as they are: training table."
 
 
 def test_nothing_is_called_proved_where_proofs_do_not_hold(found):

@@ -40,7 +40,8 @@ _PARTS = (
     "ruling", "exposure", "article29", "membership", "shadows", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
-    "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
+    "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "labels_stored",
+    "model_attacked_alone",
 )  # fmt: skip
 """Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")

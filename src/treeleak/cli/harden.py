@@ -117,8 +117,7 @@ def harden(
         tables = Tables(model, read_schema(schema), label, trust_pickle=False)
         with _watched(clock, quiet, stages, finish) as progress, schema_named(None):
             X, y = training_rows(tables, train, [])
-            status = _harden_folder(tables, out, steps, (X, y), clock, progress, chosen)
-        raise typer.Exit(status)
+            raise typer.Exit(_harden_folder(tables, out, steps, (X, y), clock, progress, chosen))
     check_free(out, force, model, schema, train, rows)
     if json is not None:
         check_place(json, model, schema, train, rows)

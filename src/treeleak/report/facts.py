@@ -184,11 +184,12 @@ def of_measured(found: Doc, digits: int) -> Iterator[Fact]:
         error, mean, alone = (
             percent(test[k], digits) for k in ("error", "others_mean", "train_vs_other_draws")
         )
-        yield "Error, knowing the population only", alone, ""
+        where = ", in columns that trees test" * ("left_out" in judged(m))
+        yield f"Error, knowing the population only{where}", alone, ""
         if test["n_compared"] < test["n_rows"]:
             yield f"Error, in {test['n_compared']:,} rebuilt rows", error, ""
         spread = f" ± {percent(test['others_sd'], digits)}" if digits else ""
-        yield f"Error, against {test['draws']:,} samples of both", mean + spread, ""
+        yield f"Error, against {test['draws']:,} samples of both{where}", mean + spread, ""
         yield "samples as near as the training rows", f"{test['as_near']:,}", ""
         yield "chance of one as near, by a normal law", f"{test['tail']:.2g}", ""
 

@@ -88,7 +88,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         answer = "The policy lets it pass." if ruling["passed"] else "Not under this policy."
         return answer, (ruling["headline"],)
     answer = {
-        LEAK: "Not as it is: it discloses training rows.",
+        LEAK: "Not as it is: it discloses training data.",
         POSSIBLE: "Not yet. First find out whether it discloses single people.",
         NO_LEAK: "Rows came back, but no nearer than baselines: look at what leaks."
         if facts.severe(found)
@@ -104,7 +104,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
     more += isolation.in_short(found)
     if stored := [e["what"] for e in found["inventory"] if e["training_rows"]]:
-        return f"The file stores, as it is: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
+        return f"The file stores as they are: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
     leaks = [f for f in found["findings"] if f["verdict"] == LEAK]
     if leaks and all(f["code"] == PART_ATTACKED.code for f in leaks):
         return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)

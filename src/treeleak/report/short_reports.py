@@ -15,7 +15,7 @@ from treeleak.report import facts
 from treeleak.report.safe_console import Text, bullets, part, safe_console, table
 
 _STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
-_ALWAYS = ("These are the tested columns and the splits. The rows decided each split.",)
+_ALWAYS = ("Always there: the tested columns and the splits. The rows decided each split.",)
 
 
 def render_hardened(result: Hardened, console: Console) -> None:
