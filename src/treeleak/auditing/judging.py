@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, field, replace
 from typing import Any, ClassVar
@@ -100,10 +101,9 @@ class Ruling:
         """The ruling in one sentence."""
         if self.passed:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
-        open_ = sum(check.state == "not assessed" for check in self.checks)
-        bad = sum(check.state == "violated" for check in self.checks)
-        parts = [f"{bad} of {len(self.checks)} checks violated"] if bad else []
-        parts += [f"{open_} of {len(self.checks)} not assessed"] if open_ else []
+        counted = Counter(check.state for check in self.checks)
+        states = (s for s in ("violated", "not assessed") if counted[s])
+        parts = [f"{counted[s]} of {len(self.checks)} checks {s}" for s in states]
         return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -96,13 +96,13 @@ class Audit(AuditResults):
         labels = next((f for f in self.findings if f.code == wording.LABELS_STORED.code), decided)
         if labels is not None and labels is not decided:
             summary = f"{summary} {labels.render_for(reader)}"
-        if self.verdict == OPEN and any(
-            f.verdict == NO_LEAK and f.part == "membership" for f in self.findings
-        ):
-            summary = f"{summary} {wording.MEMBERS_ALONE}".lstrip()
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)
+        elif reasons and decided is not None and decided.part == "membership":
+            summary = f"{summary} {wording.ROWS_NOT_RUN(why=reasons[0]).render_for(reader)}"
+        quiet = any(f.verdict == NO_LEAK and f.part == "membership" for f in self.findings)
+        summary += f" {wording.MEMBERS_ALONE}" * (quiet and self.verdict == OPEN)
         verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()
         return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 

@@ -82,9 +82,7 @@ MEMBERS_OF_SMALLER = MessageTemplate(
     "These models are so much smaller that this says nothing of the model itself: give more time "
     "(--time-limit).",
 )
-MEMBERS_ALONE = static_message(
-    "Membership alone was assessed to the end, and showed no leak.", "members_alone"
-)
+MEMBERS_ALONE = static_message("Membership was assessed, and showed no leak.", "members_alone")
 MEMBERS_AT_FULL_SIZE = MessageTemplate(
     "members_at_full_size",
     "For all rows, the figures of smaller models lead to {low:share} or more.",
@@ -539,6 +537,7 @@ NOT_RUN = MessageTemplate(
     "no_attack_run",
     "No attack was run: {why:foreign}. Inconclusive: this neither shows nor rules out a leak.",
 )
+ROWS_NOT_RUN = MessageTemplate("rows_not_assessed", "Rows were not assessed: {why:foreign}.")
 IN_ONE_WAY = MessageTemplate("status", "{meaning}")
 NOT_BOUNDED = MessageTemplate("cost_not_bounded", "nothing bounds its cost: {why:foreign}")
 NOTHING_COMPARED = MessageTemplate("nothing_to_compare", "{why}")
