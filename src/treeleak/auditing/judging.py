@@ -101,7 +101,7 @@ class Ruling:
         """The ruling in one sentence."""
         if self.passed:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
-        counted = Counter(check.state for check in self.checks)
+        counted = Counter[str](check.state for check in self.checks)
         states = (s for s in ("violated", "not assessed") if counted[s])
         parts = [f"{counted[s]} of {len(self.checks)} checks {s}" for s in states]
         return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
