@@ -26,6 +26,8 @@ from helpers.tables import compas_sample
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import (
+    ACCURACY,
+    GUESSED,
     HARDEN,
     HARDENING,
     LEAF_VALUES,
@@ -69,7 +71,11 @@ def test_stored_figures_are_those_of_the_docs(key):
     saved = SAVED[key]
     row = cells("defences.md", saved.measure)
     assert (row[2], row[5]) == (f"{saved.few} %", f"{saved.many} %")
+    assert (row[1], row[4]) == tuple(f"{share:.1f} %" for share in saved.accuracy)
+    guess = cells("defences.md", "*the same attack without any count: a guess*")
+    assert (guess[2], guess[5]) == (f"*{GUESSED} %*",) * 2
     none = cells("defences.md", "none: scikit-learn's defaults")
+    assert (none[1], none[4]) == tuple(f"{share:.1f} %" for share in ACCURACY)
     assert (none[2], none[5]) == ("100 %", "100 %")
 
 

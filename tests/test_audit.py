@@ -744,6 +744,20 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
+@pytest.mark.parametrize(("exact", "provided"), [(0.5, True), (0.5, False), (1.0, False)])
+def test_nobody_gets_further_than_all_rows(rebuilt, exact, provided):
+    class Narrower(AuditResults):
+        narrower = True
+
+    likely, measured = replace(rebuilt, status="likely"), replace(MEASURED, exact_rows=exact)
+    found = Narrower(
+        reconstruction=likely, measurement=replace(measured, error=0.21), schema_provided=provided
+    )
+    said = " ".join(f.text for f in find(found))
+    assert ("may get further" in said) == (exact < 1)
+    assert ("that the schema allows" in said) == (exact < 1 and provided)
+
+
 def test_too_few_control_rows_say_how_many_are_needed(rebuilt, audited):
     def found(test):
         measured = replace(MEASURED, error=0.15, significance=test)

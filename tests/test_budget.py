@@ -87,7 +87,8 @@ def test_what_noise_costs(forest, noise, sampling, stated, cost):
     assert found.stated == (None if stated is None else pytest.approx(stated))
     assert found.cost == (None if cost is None else pytest.approx(cost))
     assert found.overspent == (cost is not None and cost > stated + 1e-6)
-    assert ("No pure epsilon" in str(found)) == (cost is None)
+    assert ("No pure epsilon" in str(found)) == (cost is None and found.noisy)
+    assert ("epsilon" in str(found)) == found.noisy
 
 
 def test_without_noise_there_is_no_budget(forest):

@@ -28,6 +28,7 @@ from treeleak.auditing import run
 from treeleak.auditing.assessors import compared, counts, exposure, isolation
 from treeleak.auditing.case import AuditResults, Case
 from treeleak.auditing.findings.finding import OPEN
+from treeleak.cli.application import _Compiling
 from treeleak.core.clock import GRACE, PAUSE, Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -437,3 +438,16 @@ def test_a_measured_error_outlives_the_baselines(data, breaks):
     assert states["advantage_over_guess"] == "not assessed"
     assert percent(m.exact_rows) in found.to_html()
     found.to_json()
+
+
+def test_compiling_is_named_again_while_it_goes_on(capsys):
+    named, before = _Compiling(), PAUSE.state
+    try:
+        for seconds in (2.0, 5.0, 13.0, 14.0):
+            PAUSE.state = (None, seconds)
+            named()
+    finally:
+        PAUSE.state = before
+    first, second = capsys.readouterr().err.splitlines()
+    assert "compiling, once: about 80 s" in first
+    assert second == "treeleak: compiling, 13 s so far"

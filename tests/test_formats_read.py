@@ -1,7 +1,12 @@
 """What ``treeleak formats`` lists: every reader, every format to harden, every kind of model."""
 
+import bz2
+import gzip
 import json
+import lzma
+import pickle
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.cli import run
 from helpers.golden_cases import MODELS
 from helpers.pmml import document
-from treeleak.hardening.formats import FORMATS, INSTEAD
+from treeleak.core.errors import BadInput
+from treeleak.hardening.formats import FORMATS, INSTEAD, format_of
 from treeleak.release import registry
 from treeleak.release.unsupported_formats import kind_of_folder, kind_of_members
+
+R_MODELS = Path(__file__).parent / "models" / "r"
 
 
 def test_every_reader_says_what_its_files_are_called_and_disclose():
@@ -40,6 +48,17 @@ def test_the_list_names_formats_extras_steps_and_models():
         assert package in said
         assert set(names) <= set(said.replace(",", " ").split())
     assert "RandomForestClassifier" in said
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_an_object_of_r_is_known_however_it_is_packed(tmp_path, pack):
+    written = (R_MODELS / "rpart_classification.rds").read_bytes()
+    (path := tmp_path / "model").write_bytes(pack(lzma.decompress(written)))
+    with pytest.raises(BadInput, match="this is an R object"):
+        format_of(path)
+    path.write_bytes(pack(pickle.dumps({"not": "of R"})))
+    with pytest.raises(BadInput, match="only files that it reads as data"):
+        format_of(path)
 
 
 def test_a_reader_that_says_nothing_is_listed_by_its_name(instead):

@@ -43,8 +43,8 @@ from helpers.cli import keep, run
 from helpers.documents import rewrite, valid
 from helpers.examples import examples, spread
 from helpers.older import sklearn_since
-from treeleak.core.clock import Clock
-from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.clock import Clock, Progress
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.hardening import DEFAULT, STEPS, Leak, parse_steps
 from treeleak.hardening import run as hardening_run
 from treeleak.hardening.answers import compare, random_rows
@@ -689,6 +689,20 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     assert "--force" in refused.stderr
     unknown = run("harden", folder / "model.skops", "--out", out, "--force", "--steps", "x")
     assert unknown.exit_code == 2
+
+
+def test_a_command_without_time_says_what_was_done_and_what_to_type(binary, tmp_path, instead):
+    def late(*_, progress, **__):
+        progress(Progress("after seeds, 1 of 9: looking for likely rows", 0.5))
+        raise TimeUp("the time limit of 7 s was reached")
+
+    instead("harden", late)
+    source, out = binary[0] / "model.skops", tmp_path / "o.skops"
+    done = run("harden", source, "--out", out, "--time-limit", 7)
+    assert done.exit_code == TimeUp.exit_code
+    assert "after seeds, 1 of 9" in done.stderr
+    assert "Nothing was written" in done.stderr
+    assert f"treeleak harden {source} --out {out} --time-limit 14" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["histogram", "boosted"])

@@ -161,6 +161,6 @@ def test_reasons_leave_as_codes_and_free_text_does_not(found):
 
 
 def test_few_proved_rows_are_not_counted_in_the_open(found):
-    few = wording.ALONE(alone=3, rows=40, in_class="", untested="")
+    few = wording.ALONE(alone=3, rows=40, under="", in_class="", untested="")
     told = few.render_for(Audience(10))
     assert told.startswith("Fewer than 10 of 40 rows are proved")

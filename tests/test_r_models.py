@@ -9,6 +9,7 @@ import pytest
 
 import treeleak
 from treeleak import audit
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.adapters.r import forests
@@ -184,6 +185,23 @@ def test_an_audit_names_library_and_parts_in_order(name):
     assert "NULL" in advice
     assert "treeleak harden" not in advice
     assert not found.others
+
+
+def test_labels_and_leaves_of_all_rows_in_order_are_part_of_the_verdict():
+    model, found = stored("rpart_classification"), {}
+    for left_out in ((), ("y",), ("y", "where")):
+        kept = {k: v for k, v in model.state.items() if k not in left_out}
+        found[left_out] = audit(StoredObject(model.type, kept), time_limit=1)
+    codes = {k: [f.code for f in a.findings if f.part == "inventory"] for k, a in found.items()}
+    assert found[()].verdict == LEAK
+    assert "labels_stored" in codes[()]
+    assert "labels of all training rows" in found[()].headline
+    # None was given.
+    assert "under the schema" not in " ".join(f.text for a in found.values() for f in a.findings)
+    assert "labels_stored" not in codes["y",]
+    assert "values_in_order" in codes["y",]
+    assert found["y",].verdict in (POSSIBLE, LEAK)
+    assert not {"labels_stored", "values_in_order"} & {*codes["y", "where"]}
 
 
 def test_a_column_that_the_formula_excludes_is_none_of_the_model():

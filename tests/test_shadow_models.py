@@ -31,9 +31,10 @@ import treeleak
 from helpers.documents import valid
 from treeleak.auditing.assessors import shadow_models
 from treeleak.auditing.assessors.shadow_models import MATERIAL
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
-from treeleak.auditing.findings.verdict import of_auc
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
+from treeleak.auditing.findings.verdict import of_auc, overall
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import static_message
 from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
@@ -178,6 +179,21 @@ def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
         assert document["trained"] == "RandomForestClassifier"
     assert verdicts[1] == "leak shown"
     assert verdicts[40] != "leak shown"
+
+
+def test_the_headline_says_whether_rows_were_looked_at_beside_members():
+    X, y = people(20)
+    audit = treeleak.audit(DecisionTreeClassifier(max_depth=1).fit(X, y), time_limit=2)
+    why = static_message("no attack fits")
+    for of_members in (NO_LEAK, POSSIBLE):
+        findings = (Finding("membership", of_members, (static_message("AUC of this."),)),)
+        verdict = overall(findings)
+        part = replace(
+            audit, findings=findings, verdict=verdict, not_assessed=(("reconstruction", why),)
+        )
+        assert "no attack fits" in part.headline
+        assert ("AUC of this" in part.headline) == (verdict == POSSIBLE)
+        assert ("showed no leak" in part.headline) == (verdict == OPEN)
 
 
 def test_rows_that_are_not_the_models_say_nothing_of_it():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, field, replace
 from typing import Any, ClassVar
@@ -43,10 +44,6 @@ ONLY_LIKELY = static_message(
 ONLY_THE_REST = static_message(
     "parts of the rows were given, so the findings cover the rest only. Audit without them",
     "only_the_rest",
-)
-ROWS_OPEN = static_message(
-    "the verdict rests on membership alone: what the rebuilt rows tell was not assessed",
-    "rows_open",
 )
 CUT_SHORT = static_message(
     "the attack had too little time: give it more (--time-limit)", "cut_short"
@@ -104,10 +101,9 @@ class Ruling:
         """The ruling in one sentence."""
         if self.passed:
             return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
-        open_ = sum(check.state == "not assessed" for check in self.checks)
-        bad = sum(check.state == "violated" for check in self.checks)
-        parts = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
-        parts += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        counted = Counter[str](check.state for check in self.checks)
+        states = (s for s in ("violated", "not assessed") if counted[s])
+        parts = [f"{counted[s]} of {len(self.checks)} checks {s}" for s in states]
         return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,11 +222,6 @@ def _ended(audit: Audit) -> Check:
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
-    # Whether what the rebuilt rows tell was not assessed, whatever else was.
-    elif audit.verdict not in (LEAK, OPEN) and any(
-        f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings
-    ):
-        found = ROWS_OPEN
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and not audit.rows_provided
         found = ONLY_LIKELY if likely else UNDECIDED
@@ -242,9 +233,10 @@ def _ended(audit: Audit) -> Check:
 def _possible(policy: Policy, audit: Audit) -> Check:
     what, found = "there is no possible leak", "the verdict is: possible leak"
     test = None if audit.measurement is None else audit.measurement.significance
-    if test is None:
+    stored = any(f.code == wording.ORDER_STORED.code for f in audit.findings)
+    if test is None and not stored:
         found += "; --control may decide"
-    elif test.overlapping:
+    elif test is not None and test.overlapping:
         found += f"; --control with {test.needed:,} rows or more may decide"
     if policy.allow_possible_leak:
         return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")

@@ -400,7 +400,9 @@ def _epsilon(audit: Audit) -> float:
 LIMITS: Mapping[str, Limit] = MappingProxyType(
     {
         "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
-        "stored_rows": Limit("places that hold training rows as they are", _stored, "number"),
+        "stored_rows": Limit(
+            "places that hold training rows, or their labels, as they are", _stored, "number"
+        ),
         "leaking_parts": Limit("kinds of parts that come from single rows", _leaking, "number"),
         "unknown_parts": Limit("parts of the file that no rule knows", _unknown_parts, "number"),
         "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),

@@ -18,7 +18,7 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
-from treeleak.auditing.findings.finding import Finding
+from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
@@ -40,7 +40,8 @@ _PARTS = (
     "ruling", "exposure", "article29", "membership", "shadows", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
-    "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "model_attacked_alone",
+    "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "labels_stored",
+    "model_attacked_alone",
 )  # fmt: skip
 """Findings that begin with the greatest harm."""
 _ATTACKS = ("reconstruction", "uncertainty")
@@ -92,9 +93,16 @@ class Audit(AuditResults):
                     exactly=exact if rows == m.located_rows > m.exact_rows else "",
                 )  # fmt: skip
                 summary = f"{lead.render_for(reader)} {summary}"
+        labels = next((f for f in self.findings if f.code == wording.LABELS_STORED.code), decided)
+        if labels is not None and labels is not decided:
+            summary = f"{summary} {labels.render_for(reader)}"
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)
+        elif reasons and decided is not None and decided.part == "membership":
+            summary = f"{summary} {wording.ROWS_NOT_RUN(why=reasons[0]).render_for(reader)}"
+        quiet = any(f.verdict == NO_LEAK and f.part == "membership" for f in self.findings)
+        summary += f" {wording.MEMBERS_ALONE}" * (quiet and self.verdict == OPEN)
         verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()
         return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 

@@ -11,6 +11,14 @@ from treeleak.core.message import MessageTemplate, static_message
 STORED = MessageTemplate(
     "rows_stored", "The file holds training rows, for anybody to read, in {where}."
 )
+LABELS_STORED = MessageTemplate(
+    "labels_stored", "The file holds {what}, for anybody to read, in {where}."
+)
+ORDER_STORED = MessageTemplate(
+    "values_in_order",
+    "The file holds a value for each training row, in their order, in {where}. Whoever knows the "
+    "order of the table can link it to a person.",
+)
 UNKNOWN_PARTS = MessageTemplate(
     "parts_unknown",
     "{parts:number} {of} known to no rule: training rows may be there, and this audit did "
@@ -47,7 +55,9 @@ LEAST_COUNT = MessageTemplate(
     "The folder says that numbers below {least:number} may not be shown: leaves of fewer rows "
     "count as small.",
 )
-STORED_RULE = MessageTemplate("rule_rows_stored", "The file holds training rows as they are.")
+STORED_RULE = MessageTemplate(
+    "rule_rows_stored", "The file holds training rows, or values of each in their order."
+)
 
 # ---------------------------------------------------------------------------------- membership
 
@@ -72,15 +82,7 @@ MEMBERS_OF_SMALLER = MessageTemplate(
     "These models are so much smaller that this says nothing of the model itself: give more time "
     "(--time-limit).",
 )
-MEMBERS_ONLY = static_message(
-    "The verdict rests on this alone: what the rebuilt rows tell was not assessed.",
-    "members_only",
-)
-MEMBERS_AND_ROWS = static_message(
-    "The attack on the rows settled nothing: what it rebuilt is not clearly nearer to the training "
-    "rows than a baseline.",
-    "members_and_rows",
-)
+MEMBERS_ALONE = static_message("Membership was assessed, and showed no leak.", "members_alone")
 MEMBERS_AT_FULL_SIZE = MessageTemplate(
     "members_at_full_size",
     "For all rows, the figures of smaller models lead to {low:share} or more.",
@@ -203,9 +205,7 @@ WHY = MessageTemplate("why", ": {why:foreign}")
 ALL_GIVEN = MessageTemplate(
     "all_rows_given", "All {rows:people} rows were given, so nothing was left to rebuild."
 )
-UNFINISHED = MessageTemplate(
-    "unfinished", "But the audit is not complete: see what was not assessed."
-)
+UNFINISHED = MessageTemplate("unfinished", "But the audit is not complete: {why:message}.")
 UNIQUE = MessageTemplate(
     "rows_unique",
     "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit the counts "
@@ -219,7 +219,7 @@ ALIKE = MessageTemplate(
 )
 ALONE = MessageTemplate(
     "rows_proved_alone",
-    "{alone:people} of {rows:people} rows are proved under the schema, and unique{in_class} "
+    "{alone:people} of {rows:people} rows are proved{under}, and unique{in_class} "
     "on every value that the model's splits distinguish{untested:message}.",
 )
 ALONE_NOT_RARE = MessageTemplate(
@@ -233,7 +233,7 @@ ALONE_RULE = MessageTemplate(
 )
 NUMBERED = MessageTemplate(
     "rows_proved_in_order",
-    "{proved:people} of {rows:people} rows are proved under the schema, each with its "
+    "{proved:people} of {rows:people} rows are proved{under}, each with its "
     "number. {alone:people} of them are unique among the rebuilt rows on every value that "
     "the model's splits distinguish{untested:message}.",
 )
@@ -360,8 +360,8 @@ NOT_GUESSED = MessageTemplate(
 )
 NARROWER = MessageTemplate(
     "narrower_domains",
-    "But the training rows leave out values that the schema allows, so an adversary who knows the "
-    "columns may get further: give a schema.",
+    "But the training rows leave out values that the {of} allows, so an adversary who knows the "
+    "columns may get further: give a {narrower}schema.",
 )
 FEW_TO_TEST = MessageTemplate("too_few_to_test", "A test needs at least {people:number} people.")
 VARIANT = MessageTemplate(
@@ -439,7 +439,7 @@ LIKELY = MessageTemplate(
     "none.{expects:message} {compare:message}",
 )
 EXPECTS = MessageTemplate(
-    "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
+    "error_expected", " Expected error (the attack's own estimate): {wrong:share1}."
 )
 FOLLOWED = MessageTemplate(
     "rows_followed",
@@ -542,6 +542,7 @@ NOT_RUN = MessageTemplate(
     "no_attack_run",
     "No attack was run: {why:foreign}. Inconclusive: this neither shows nor rules out a leak.",
 )
+ROWS_NOT_RUN = MessageTemplate("rows_not_assessed", "Rows were not assessed: {why:foreign}.")
 IN_ONE_WAY = MessageTemplate("status", "{meaning}")
 NOT_BOUNDED = MessageTemplate("cost_not_bounded", "nothing bounds its cost: {why:foreign}")
 NOTHING_COMPARED = MessageTemplate("nothing_to_compare", "{why}")

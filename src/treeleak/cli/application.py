@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -126,7 +125,7 @@ app = commands(
 
 def run_commands(chosen: typer.Typer) -> None:
     """Run a command line; what nobody foresaw is shown in full."""
-    PAUSE.compiling = _shown_once
+    PAUSE.compiling = _Compiling()
     try:
         with terminable():
             chosen()
@@ -155,12 +154,19 @@ def _unforeseen() -> int:
     return 1
 
 
-@cache
-def _shown_once() -> None:
-    say(
-        "treeleak: compiling, once: about 80 s of processor time in all, which count for no time "
-        "limit (treeleak warm-up does it beforehand)"
-    )
+class _Compiling:
+    """Says that loops are compiled, and every ten seconds how long so far."""
+
+    next = 0.0
+
+    def __call__(self) -> None:
+        if PAUSE.seconds >= self.next:
+            first = (
+                "once: about 80 s of processor time in all, which count for no time limit "
+                "(treeleak warm-up does it beforehand)"
+            )
+            say(f"treeleak: compiling, {f'{PAUSE.seconds:.0f} s so far' if self.next else first}")
+            self.next = PAUSE.seconds + 10.0
 
 
 def main() -> None:

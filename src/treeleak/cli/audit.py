@@ -182,7 +182,7 @@ def audit(
 
     with (
         in_bounds(clock, cut_off),
-        progress_shown(quiet) as progress,
+        progress_shown(quiet, clock) as progress,
         beside.named(),
         named(names),
         schema_named(schema),

@@ -18,7 +18,7 @@ from treeleak.core.text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from treeleak.core.clock import Progress
+    from treeleak.core.clock import Clock, Progress
     from treeleak.reconstruction import Reconstruction
 
 AUDITED, NO_ANSWER, VIOLATED, INTERRUPTED = 0, 3, 4, 130
@@ -115,8 +115,13 @@ def open_page(path: Path) -> None:
 
 
 @contextmanager
-def progress_shown(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show on the error stream what is being done; nothing where nobody watches."""
+def progress_shown(
+    quiet: bool, clock: Clock | None = None
+) -> Iterator[Callable[[Progress], None] | None]:
+    """Show on the error stream what is being done; nothing where nobody watches.
+
+    A line stays of each stage that took a second or more. ``clock``: how much time is left.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -124,18 +129,28 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     from rich.progress import Progress as Bar
     from rich.table import Column
 
+    from treeleak.core.clock import now
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(10),
         TimeElapsedColumn(Column(min_width=7)),
-        TextColumn("{task.fields[missed]}"),
+        TextColumn("{task.fields[more]}"),
     )
     with Bar(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading the model", total=1.0, missed="")
+        stage, since = "reading the model", now()
+        task = bar.add_task(stage, total=1.0, more="")
 
         def show(step: Progress) -> None:
-            missed = "" if step.misfit is None else f"{step.misfit:,} counts missed"
-            bar.update(task, description=step.stage, completed=step.done, missed=missed)
+            nonlocal stage, since
+            more = [] if step.misfit is None else [f"{step.misfit:,} counts missed"]
+            more += [] if clock is None else [f"{clock.left:.0f} s left at most"]
+            if step.stage != stage:
+                took, stage, since = (stage, now() - since), step.stage, now()
+                if took[1] >= 1.0:
+                    line = ", ".join((f"{took[0]}: {took[1]:.0f} s", *more))
+                    bar.console.print(line, style="dim", markup=False)
+            bar.update(task, description=stage, completed=step.done, more=", ".join(more))
 
         yield show

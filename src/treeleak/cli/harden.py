@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,14 +26,20 @@ from treeleak.cli.files import (
 )
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import BadInput, NotCovered, TimeUp
 
 if TYPE_CHECKING:
-    from treeleak.core.clock import Clock
+    from treeleak.core.clock import Clock, Progress
+    from treeleak.hardening import Hardened
 
 _FILE = 0.4
 """Share of the time that the file may take where models are trained again: there are a dozen."""
 
+_LATE = (
+    "the time limit of {:g} s was reached in the midst of it ({}). Nothing was written: a file is "
+    "written when all steps are done, and what they leave was attacked. Give more time: treeleak "
+    "harden {} --out {} --time-limit {:g}, with the same other options"
+)
 _NOT_ASSESSED = "treeleak: what another training would save was not assessed: {}"
 
 
@@ -89,10 +98,16 @@ def harden(
     quiet: opt.Quiet = False,
 ) -> None:
     """Remove from a model's file what predictions do not need, and attack the rest."""
-    clock, others = clock_of(time_limit), None
+    clock, others, stages = clock_of(time_limit), None, ["reading the model"]
+    made: list[Hardened] = []
     import treeleak
     from treeleak.release.containers.members import is_archive
-    from treeleak.report import render_hardened
+
+    def finish() -> int:
+        if not made:
+            again = shlex.quote(str(model)), shlex.quote(str(out)), 2 * time_limit
+            raise TimeUp(_LATE.format(time_limit, stages[0], *again))
+        return _ended(made[-1], out, json)
 
     if model.is_dir() or is_archive(model):
         if rows is not None or json is not None or force:
@@ -100,7 +115,9 @@ def harden(
         chosen = {"tolerance": tolerance, "seed": seed, "seed_search": seed_search,
                   "n_rows": n_rows}  # fmt: skip
         tables = Tables(model, read_schema(schema), label, trust_pickle=False)
-        raise typer.Exit(_harden_folder(tables, out, steps, train, clock, quiet, chosen))
+        with _watched(clock, quiet, stages, finish) as progress, schema_named(None):
+            X, y = training_rows(tables, train, [])
+            raise typer.Exit(_harden_folder(tables, out, steps, (X, y), clock, progress, chosen))
     check_free(out, force, model, schema, train, rows)
     if json is not None:
         check_place(json, model, schema, train, rows)
@@ -112,12 +129,13 @@ def harden(
     file_clock = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
-    with in_bounds(clock), progress_shown(quiet) as progress, schema_named(schema):
+    with _watched(clock, quiet, stages, finish) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
             tolerance=tolerance, force=force, schema=known, time_limit=file_clock, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip
+        made.append(result)
         if again and X is not None and y is not None:
             try:
                 tried = treeleak.retrain(
@@ -127,7 +145,32 @@ def harden(
             except NotCovered as why:
                 say(_NOT_ASSESSED.format(why))
             else:
-                result = replace(result, retraining=tried)
+                made.append(replace(result, retraining=tried))
+    raise typer.Exit(_ended(made[-1], out, json))
+
+
+@contextmanager
+def _watched(
+    clock: Clock, quiet: bool, stages: list[str], finish: Callable[[], int]
+) -> Iterator[Callable[[Progress], None]]:
+    """Keep to the limits, note each stage, and say what was done if the time is up."""
+    with in_bounds(clock, finish), progress_shown(quiet, clock) as shown:
+
+        def progress(now: Progress) -> None:
+            stages[0] = now.stage
+            if shown is not None:
+                shown(now)
+
+        try:
+            yield progress
+        except TimeUp:
+            raise typer.Exit(finish()) from None
+
+
+def _ended(result: Hardened, out: Path, json: Path | None) -> int:
+    """Print and write what hardening found."""
+    from treeleak.report import render_hardened
+
     if json is not None:
         result.to_json(json)
     render_hardened(result, console())
@@ -135,29 +178,27 @@ def harden(
     if status == AUDITED and result.audit.not_looked_at is not None:
         say(f"treeleak: {out}: {result.audit.not_looked_at}.")
         status = BAD_INPUT
-    raise typer.Exit(status)
+    return status
 
 
 def _harden_folder(
     tables: Tables,
     out: Path,
     steps: str | None,
-    train: Path | None,
+    rows: tuple[Any, Any],
     clock: Clock,
-    quiet: bool,
+    progress: Callable[[Progress], None],
     chosen: dict[str, Any],
 ) -> int:
     """Harden the models in a folder or an archive, and say what became of the rest."""
     from treeleak.hardening import harden_folder
     from treeleak.report import render_hardened
 
-    X, y = training_rows(tables, train, [])
-    with in_bounds(clock), progress_shown(quiet) as progress, schema_named(None):
-        result = harden_folder(
-            tables.model, out, steps, X, y, time_limit=clock, schema=tables.schema,
-            progress=progress,
-            **chosen,
-        )  # fmt: skip
+    result = harden_folder(
+        tables.model, out, steps, *rows, time_limit=clock, schema=tables.schema,
+        progress=progress,
+        **chosen,
+    )  # fmt: skip
     for hardened in result.models:
         render_hardened(hardened, console())
     for names, what in (

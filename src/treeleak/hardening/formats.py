@@ -15,7 +15,7 @@ from treeleak.hardening.archive import Archive
 from treeleak.hardening.files import catboost, lightgbm, ohdsi, xgboost
 from treeleak.hardening.files.document import Step
 from treeleak.release.readers.catboost_json import MAGIC
-from treeleak.release.readers.packed import PACKED
+from treeleak.release.readers.packed import PACKED, first_bytes
 from treeleak.release.readers.ubj import is_ubj
 from treeleak.release.readers.ydf import HEADERS, MARK
 from treeleak.release.registry import HEAD_BYTES, format_name
@@ -144,8 +144,8 @@ def format_of(path: Path) -> Format:
     name = next((name for name, start in _IN_JSON if start.match(head)), format_name(head))
     if path.name.endswith((MARK, "header.pb", *HEADERS.values())):
         name = "Yggdrasil (YDF, TF-DF)"
-    elif head.startswith(PACKED) and path.suffix.lower() not in (".rds", ".rda", ".rdata"):
-        name = ""  # Whatever is packed may be a pickle, too.
+    elif head.startswith(PACKED):
+        name = format_name(first_bytes(head))
     if name in INSTEAD:
         what, how = INSTEAD[name]
         raise BadInput(f"{path}: this is {what}. treeleak does not change it: {how}")

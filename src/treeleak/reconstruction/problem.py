@@ -51,7 +51,7 @@ NOT_EQUAL = MessageTemplate(
 )
 MORE_WEIGHT = static_message("rows of more weight were drawn more often", "rows_of_more_weight")
 NOT_CONFIRMED = static_message(
-    "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
+    "nothing in the model confirms the draws that follow from its seed", "draws_not_confirmed"
 )
 NO_SCHEMA = static_message(
     "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"

@@ -115,7 +115,7 @@ WHAT_IT_IS = MessageTemplate("what_it_is", "; it is {kind:foreign}")
 INSIDE_OTHER = MessageTemplate(
     "model_inside_other", "The model is the {name} at {place:foreign} of what the file holds"
 )
-NOT_PLACED = static_message("The model is only a part of what the file holds.", "model_not_placed")
+NOT_PLACED = static_message("What was given holds more than the model.", "model_not_placed")
 MOST_CANDIDATES = 1000
 _LIBRARIES = (
     "sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "diffprivlib", "treeleak", "numpy",

@@ -24,6 +24,11 @@ _ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"
 _SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
 
 
+def whole(n: int | None) -> str:
+    """Write a number, if there is one."""
+    return NONE if n is None else f"{n:,}"
+
+
 def share(part: float | None, digits: int = 0) -> str:
     """Write a share, if there is one."""
     return NONE if part is None else percent(part, digits)
@@ -133,8 +138,12 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         other = "another table meets every count, and differs there"
         yield "Rows that the counts leave open", f"{left_open:,}", other
     if rebuilt["expected_error"] is not None:
-        without, wrong = "made without the training rows", percent(rebuilt["expected_error"], 1)
-        yield "Expected error (the attack's own estimate)", wrong, without
+        how = (
+            "by how much numbers are off, as a share of their range; values that differ, of others"
+        )
+        more = how if rebuilt["interval_columns"] else "made without the training rows"
+        wrong = percent(rebuilt["expected_error"], 1)
+        yield "Expected error (the attack's own estimate)", wrong, more
     if never := rebuilt["numbers"].get("rows_never_drawn"):
         yield "Rows that no tree drew: no evidence", f"{never:,}", ""
     for what, key in (
@@ -148,13 +157,41 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         yield "Thresholds explained by the rebuilt rows", percent(rebuilt["midpoints_met"]), many
 
 
-def of_unlike(individual: Doc | None, digits: int) -> Iterator[Fact]:
-    """Say how right rows are that resemble others, and those that stand apart."""
+def of_measured(found: Doc, digits: int) -> Iterator[Fact]:
+    """Say how near the rebuilt rows are to the training rows, and to other people."""
+    m = found["measurement"]
+    kinds = [("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"])]
+    if found["reconstruction"]["interval_columns"] or m["located_rows"] != m["exact_rows"]:
+        what = "Training rows rebuilt on what splits distinguish"
+        kinds.append((what, m["located_rows"], m["located_in_order"]))
+    for what, rows, order in kinds:
+        yield what, percent(rows), ""
+        if order is not None:
+            yield "in their own place", percent(order), ""
+    if m.get("targets") is not None:
+        yield "Training rows rebuilt with their exact target", percent(m["targets"]), ""
+    mixed = "a wrong category counts 1, a number its difference over the column's range"
+    yield "Mean distance of a value from the true one", percent(m["error"], digits), mixed
+    individual = m["individual"] or {}
+    if individual and individual["all"]["worst"] is not None:
+        yield "Error in the worst row", percent(individual["all"]["worst"]), ""
     for what, key in (("resemble others", "inliers"), ("are outliers", "outliers")):
-        group = (individual or {}).get(key)
+        group = individual.get(key)
         if group and group["n_rows"]:
             error, exact = percent(group["error"], digits), percent(group["perfect"])
             yield f"in the {group['n_rows']:,} rows that {what}", error, f"{exact} of them exact"
+    if (test := judged(m)["significance"]) is not None:
+        error, mean, alone = (
+            percent(test[k], digits) for k in ("error", "others_mean", "train_vs_other_draws")
+        )
+        where = ", in columns that trees test" * ("left_out" in judged(m))
+        yield f"Error, knowing the population only{where}", alone, ""
+        if test["n_compared"] < test["n_rows"]:
+            yield f"Error, in {test['n_compared']:,} rebuilt rows", error, ""
+        spread = f" ± {percent(test['others_sd'], digits)}" if digits else ""
+        yield f"Error, against {test['draws']:,} samples of both{where}", mean + spread, ""
+        yield "samples as near as the training rows", f"{test['as_near']:,}", ""
+        yield "chance of one as near, by a normal law", f"{test['tail']:.2g}", ""
 
 
 def of_uncertainty(left: Doc) -> Iterator[Fact]:
@@ -239,8 +276,8 @@ def group_lines(result: Doc) -> Sequence[tuple[str, ...]]:
             f"{g['groups']:,}",
             f"under {result['threshold']}" if g["smallest"] is None else f"{g['smallest']:,}",
             f"{g['small']:,}",
-            _number(g["lack_a_class"]),
-            _number(g["few_of_a_class"]),
+            whole(g["lack_a_class"]),
+            whole(g["few_of_a_class"]),
         )
         for g in result["groups"]
     ]
@@ -265,10 +302,6 @@ def group_blocks(result: Doc | None) -> list[Block]:
         return [figures, quiet]
     table = Grid(GROUPS, group_heads(result), tuple(group_lines(result)), frozenset(range(1, 6)))
     return [figures, table, quiet]
-
-
-def _number(n: int | None) -> str:
-    return NONE if n is None else f"{n:,}"
 
 
 _STATED = (
@@ -314,7 +347,7 @@ def frameworks(found: Doc) -> Section:
         "This table lists figures of this audit that help to answer each question. It is not legal "
         "advice, and figures alone meet no framework."
     )
-    table = Grid("Questions and figures", columns, tuple(rows))
+    table = Grid("Questions and figures", columns, tuple(rows), folded=True)
     return Section.of("frameworks", "For those who judge anonymity", [about, table])
 
 

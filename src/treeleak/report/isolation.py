@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from treeleak.core.text import percent
 from treeleak.report.blocks import Block, Facts, Prose, Section
-from treeleak.report.facts import NONE, Doc, Fact
+from treeleak.report.facts import Doc, Fact, whole
 
 TITLE = "People isolated by counts alone"
 CEILING = "What no attack can exceed"
@@ -16,19 +16,15 @@ _PRIOR = {
 }
 
 
-def _few(n: int | None) -> str:
-    return NONE if n is None else f"{n:,}"
-
-
 def of_isolation(result: Doc) -> Iterator[Fact]:
     """Say how many people predicates isolate, and how far beyond luck."""
     yield "Predicates that exactly one person meets", f"{result['predicates']:,}", ""
-    yield "of these, differences of nested nodes", _few(result["by_difference"]), ""
-    yield "Different people, at least", _few(result["different"]), ""
+    yield "of these, differences of nested nodes", whole(result["by_difference"]), ""
+    yield "Different people, at least", whole(result["different"]), ""
     if result["false"] is not None:
-        yield "People isolated, in the training rows", _few(result["people"]), ""
+        yield "People isolated, in the training rows", whole(result["people"]), ""
     light = "luck isolates a person in 5% of cases at most"
-    yield "Predicates beyond luck", _few(result["beyond_luck"]), light
+    yield "Predicates beyond luck", whole(result["beyond_luck"]), light
     if result["people_beyond_luck"] is not None:
         yield "people whom these isolate", f"{result['people_beyond_luck']:,}", ""
     yield "People expected to meet one, in the median", f"{result['expected']:.2g}", ""

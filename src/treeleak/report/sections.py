@@ -38,37 +38,14 @@ PARTS = {
     "isolation": "People isolated by counts alone",
     "ceiling": "What no attack can exceed",
 }
-_VERDICTS = (
-    (
-        LEAK,
-        "The file holds training rows as they are; or it proves rows; or the rebuilt rows "
-        "are nearer to the training rows than any baseline that knows the population; or models "
-        "trained in the same way on parts of the rows tell who was among them.",
-        "That every row leaks, or that the leaking values are sensitive.",
-    ),
-    (
-        POSSIBLE,
-        "The rebuilt rows are nearer to the training rows than baselines without the counts of "
-        "leaves, but no nearer than an adversary who knows the population.",
-        "Whether the model discloses single people, or what holds for all of them. Control "
-        "rows (--control) can decide this.",
-    ),
-    (
-        NO_LEAK,
-        "The attacks on the rows, or those on membership, ran to the end. They proved no unique "
-        "row. If the training rows were given, they came no closer to them than chance and "
-        "population explain.",
-        "That nothing can leak. An adversary who knows more, another model of the same data, or a "
-        "better attack may get further.",
-    ),
-    (
-        OPEN,
-        "No attack fits this model yet, or none found an answer in time. Or counts and "
-        "schema contradict each other. Or rows are only likely, and there are no training "
-        "rows to compare them with.",
-        "Anything about leaks, either way.",
-    ),
-)
+_DOES_NOT_SAY = {
+    LEAK: "That every row leaks, or that the leaking values are sensitive.",
+    POSSIBLE: "Whether the model discloses single people, or what holds for all of them. Control "
+    "rows (--control) can decide this of rebuilt rows.",
+    NO_LEAK: "That nothing can leak. An adversary who knows more, another model of the same data, "
+    "or a better attack may get further.",
+    OPEN: "Anything about leaks, either way.",
+}
 
 
 def tone_of(found: Doc) -> Tone:
@@ -110,22 +87,15 @@ def verdict(found: Doc) -> Section:
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
     )
     held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == verdict_text)
-    does_not = next(r[2] for r in _VERDICTS if r[0] == verdict_text)
+    does_not = _DOES_NOT_SAY[verdict_text]
     fixed = Prose(
         f"The verdict follows from a fixed rule. “{facts.capital(verdict_text)}”, because:"
-    )
-    others = Grid(
-        "All verdicts",
-        ("Verdict", "Says", "Does not say"),
-        _VERDICTS,
-        tones=tuple(TONES[r[0]] for r in _VERDICTS),
-        folded=True,
     )
     worst = Prose(
         "The worst finding counts: one leak decides. A remark decides nothing.", quiet=True
     )
     because: list[Block] = [Items(tuple(held))] if held else reasons(found, "reconstruction")
-    blocks = [fixed, *because, Prose(does_not, lead="It does not say:"), table, worst, others]
+    blocks = [fixed, *because, Prose(does_not, lead="It does not say:"), table, worst]
     return Section.of("verdict", "Why this verdict", blocks)
 
 
@@ -167,35 +137,21 @@ def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
 def counts(found: Doc) -> Section:
     """Small leaves or rules."""
     found_counts, key = found["counts"], "counts"
+    blocks = reasons(found, key)
     if found_counts is None:
-        noise = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
-        return Section.of(
-            key,
-            PARTS[key],
-            [*reasons(found, key), *noise, *facts.group_blocks(found["structure"])],
+        blocks += [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
+    else:
+        lines = facts.of_counts(found_counts)
+        rows = tuple((facts.capital(what), n, share) for what, n, share in lines)
+        heads = ("Which", "Number", "Share")
+        table = Grid(f"Counts of {found_counts['of']}", heads, rows, frozenset({1, 2}))
+        remark = Prose(
+            "Output checkers ask for these tables. They do not decide the verdict: a model can "
+            "leak without small leaves, and hold small leaves without a leak.",
+            quiet=True,
         )
-    rows = tuple(
-        (facts.capital(what), n, share) for what, n, share in facts.of_counts(found_counts)
-    )
-    table = Grid(
-        f"Counts of {found_counts['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2})
-    )
-    remark = Prose(
-        "Output checkers ask for these tables. They do not decide the verdict: a model can leak "
-        "without small leaves, and hold small leaves without a leak.",
-        quiet=True,
-    )
-    return Section.of(
-        key,
-        PARTS[key],
-        [
-            _of_size(found_counts),
-            table,
-            _by_tree(found_counts),
-            remark,
-            *facts.group_blocks(found["structure"]),
-        ],
-    )
+        blocks += [_of_size(found_counts), table, remark]
+    return Section.of(key, PARTS[key], [*blocks, *facts.group_blocks(found["structure"])])
 
 
 def _of_size(counts: Doc) -> Stack:
@@ -213,30 +169,6 @@ def _of_size(counts: Doc) -> Stack:
             Share(name, n / (leaves or 1), f"{n:,} ({percent(n / (leaves or 1))})", tone)
             for name, n, tone in parts
         ),
-    )
-
-
-_SHARES = ((0.0, "none"), (0.2, "up to 20%"), (0.4, "20 to 40%"), (0.6, "40 to 60%"),
-           (0.8, "60 to 80%"), (1.0, "over 80%"))  # fmt: skip
-
-
-def _by_tree(counts: Doc) -> Bars | Prose | None:
-    trees = counts["trees"]
-    shares = [s / n for s, n in zip(trees["small"], trees["leaves"], strict=True) if n]
-    if len(shares) < 2 or counts["of"] != "leaves":
-        return None
-    if min(shares) > _SHARES[-2][0]:
-        sentence = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
-        return Prose(sentence)
-    if not any(shares):
-        return Prose(f"None of the {len(shares):,} trees has a leaf that small.")
-    steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
-    return Bars(
-        f"Trees by the share of their leaves with fewer than {counts['threshold']} "
-        f"{counts['unit']}",
-        f"of {len(shares):,} trees",
-        (("Trees", "plain"),),
-        tuple(Bar(name, (steps.count(name) / len(shares),)) for _, name in _SHARES[1:]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from treeleak.auditing.assessors.baselines import WORDS
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE, by_chance
+from treeleak.auditing.findings.finding import by_chance
 from treeleak.core.text import percent
 from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
@@ -130,47 +130,23 @@ def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
     m = found["measurement"]
     verified = "Training file verified against the leaf counts"
     yield verified, m["compared"], "to check that these are its training rows"
-    for what, rows, order in (
-        ("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"]),
-        (
-            "Training rows rebuilt on every value that the model's splits distinguish",
-            m["located_rows"],
-            m["located_in_order"],
-        ),
-    ):
-        place = "" if order is None else f"{percent(order)} in their own place"
-        yield what, percent(rows), place
-    if m.get("targets") is not None:
-        beside = "the target of the person, beside the rebuilt row"
-        yield "Training rows rebuilt with their exact target", percent(m["targets"]), beside
     scores = m["scores"]
     if scores["categories"] is not None:
         yield "Error of categories", percent(scores["categories"], digits), ""
     if (numbers := scores["numbers"]) is not None:
         off = f"{numbers['off']:.2f} standard deviations"
         exact, near = (percent(numbers[k], digits) for k in ("exact", "near"))
-        right = f"{exact} exactly right, {near} near"
-        yield "Numbers off by, on average", off, right
-    yield "Mean distance of a value from the true one", percent(m["error"], digits), _MIXED
+        yield "Numbers off by, on average", off, f"{exact} exactly right, {near} near"
     if m["error_in_order"] is not None:
         in_place = percent(m["error_in_order"], digits)
         yield "Error of categories row by row, in their own place", in_place, ""
-    judged = facts.judged(m)
-    if (order := judged["in_order"]) is not None:
+    if (order := facts.judged(m)["in_order"]) is not None:
         counts = found["counts"]
         classed = counts is None or counts["total"].get("one_class") is not None
         usual = f"the usual values{' of the class' * classed} {percent(order['usual'], digits)}"
         yield "Error in their own place", percent(order["error"], digits), usual
-    for what, error, more in facts.of_unlike(m["individual"], digits):
-        yield facts.capital(what), f"error {error}", more
-    if (test := judged["significance"]) is not None:
-        near = f"{test['as_near']:,} of {test['draws']:,}"
-        leak = found["verdict"] in (LEAK, POSSIBLE)
-        remark = "none: the excess is attributable to the model" if leak else ""
-        yield "Other samples as near as the training rows", near, remark
-
-
-_MIXED = "a wrong category counts 1, a number its difference over the column's range"
+    for what, figure, more in facts.of_measured(found, digits):
+        yield facts.capital(what), figure, more
 
 
 def article29(found: Doc) -> Section | None:
@@ -221,6 +197,11 @@ def _between(interval: Doc, key: str = "value") -> str:
     return f"{percent(interval[key])} ({percent(interval['low'])} to {percent(interval['high'])})"
 
 
+def _expected(column: Doc) -> float | None:
+    """Share of a column that is expected to be wrong; of one that no tree tests, nobody knows."""
+    return column["expected"] if column["tested"] else None
+
+
 def columns(found: Doc) -> Section | None:
     """What leaks of each column."""
     exposure = found["exposure"]
@@ -234,11 +215,10 @@ def columns(found: Doc) -> Section | None:
         values = [(c["column"], (c["right"], c["majority"])) for c in order]
         title = "Values that are right, by column: rebuilt, and always the most common value"
     else:
-        order = sorted(by_column, key=lambda c: c["expected"] or 0)
+        order = sorted(by_column, key=lambda c: _expected(c) or 0)
         names = (("right, as expected", "plain"),)
-        values = [
-            (c["column"], (None if c["expected"] is None else 1 - c["expected"],)) for c in order
-        ]
+        expected = [(c["column"], _expected(c)) for c in order]
+        values = [(name, (None if wrong is None else 1 - wrong,)) for name, wrong in expected]
         title = "Values that are right, by column, as the attack expects"
     bars = tuple(Bar(name, shares) for name, shares in values)
     left_out = max(len(bars) - MOST_BARS, 0)
@@ -246,15 +226,22 @@ def columns(found: Doc) -> Section | None:
     rows = [
         (
             c["column"],
-            *map(facts.share, (c["right"], c["guess"], c["majority"], c["expected"], c["proved"])),
+            *map(facts.share, (c["right"], c["guess"], c["majority"], _expected(c), c["proved"])),
             "yes" if c["tested"] else "no",
         )
         for c in order
     ]
-    heads = ("Column", "Right", "Random baseline", "Most common value", "Expected error",
+    heads = ("Column", "Right", "Random baseline", "Most common value", "Expected wrong",
              "Proved", "Tested by a tree")  # fmt: skip
     caption = "All figures by column"
     blocks.append(Grid(caption, heads, tuple(rows), numeric=frozenset(range(1, 6)), folded=True))
+    if found["reconstruction"]["interval_columns"]:
+        about = (
+            "Expected wrong: of numbers, those in another interval than the true one. The expected "
+            "error of all columns is of another kind: by how much numbers are off, as a share of "
+            "their range."
+        )
+        blocks.append(Prose(about, quiet=True))
     if exposure["columns_left_out"]:
         n = exposure["columns_left_out"]
         blocks.append(Prose(f"Left out: {n:,} columns where few rows differ from the rest.",
@@ -286,7 +273,7 @@ def groups(found: Doc) -> Section | None:
     rows = [
         (
             facts.group_name(g),
-            facts.NONE if g["rows"] is None else f"{g['rows']:,}",
+            facts.whole(g["rows"]),
             *(facts.share(g[k], facts.digits(found)) for k in ("error", "guess")),
             facts.share(g["exact"]),
         )
@@ -304,7 +291,11 @@ def of_membership(result: Doc) -> Iterator[Fact]:
     """Say how well training rows are told from control rows."""
     area, gain = result["auc"], result["advantage"]
     least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
-    yield "Area under the curve (AUC)", f"{area['value']:.2f} ({least} to {most})", "0.5 by chance"
+    yield (
+        "AUC of the scores from rebuilt rows",
+        f"{area['value']:.2f} ({least} to {most})",
+        "0.5 by chance",
+    )
     share = f"{percent(gain['value'])} ({percent(gain['low'])} to {percent(gain['high'])})"
     yield "Advantage", share, "0% by chance; other people set the threshold"
     for caught in result["at"]:

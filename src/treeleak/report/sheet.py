@@ -22,12 +22,8 @@ from treeleak.auditing.findings.finding import (
     NO_LEAK,
     OPEN,
     POSSIBLE,
-    in_full,
-    in_short,
-    read_scores,
 )
 from treeleak.auditing.wording import PART_ATTACKED
-from treeleak.core.message import ANYBODY
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
@@ -47,6 +43,8 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
     parts = [
         sections.ruling(found),
         sections.verdict(found),
+        sections.not_assessed(found),
+        sections.advice(found),
         sections.inventory(found),
         sections.counts(found),
         isolation.isolation(found),
@@ -60,8 +58,6 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         sections.uncertainty(found, audit.of),
         most_exposed(audit) if edition == "internal" else None,
         facts.frameworks(found),
-        sections.not_assessed(found),
-        sections.advice(found),
         sections.notes(found),
         sections.provenance(found, command),
     ]
@@ -92,7 +88,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         answer = "The policy lets it pass." if ruling["passed"] else "Not under this policy."
         return answer, (ruling["headline"],)
     answer = {
-        LEAK: "Not as it is: it discloses training rows.",
+        LEAK: "Not as it is: it discloses training data.",
         POSSIBLE: "Not yet. First find out whether it discloses single people.",
         NO_LEAK: "Rows came back, but no nearer than baselines: look at what leaks."
         if facts.severe(found)
@@ -107,8 +103,8 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
     more += isolation.in_short(found)
-    if any(e["training_rows"] for e in found["inventory"]):
-        return "The file stores training rows as they are.", tuple(more)
+    if stored := [e["what"] for e in found["inventory"] if e["training_rows"]]:
+        return f"The file stores as they are: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
     leaks = [f for f in found["findings"] if f["verdict"] == LEAK]
     if leaks and all(f["code"] == PART_ATTACKED.code for f in leaks):
         return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)
@@ -119,13 +115,11 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         if found["verdict"] == NO_LEAK and not facts.severe(found):
             more.insert(0, answer)
             answer = "Nothing beyond what chance or the population explains."
-        return answer, (*_beside_the_strongest(m, facts.digits(found)), *more)
+        return answer, tuple(more)
     if found["verdict"] == NO_LEAK:
         if facts.severe(found):
             proved = percent(found["exposure"]["recovered"]["proved"])
             more.insert(0, f"{proved} of the rows are proved, but only with others like them.")
-        if rebuilt is None and left is None:
-            return "Not known: no rows were rebuilt. Membership showed nothing.", tuple(more)
         return "The attacks disclosed no single row.", tuple(more)
     if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
         answer = f"{percent(proved)} of the rows are proved by the file alone."
@@ -139,19 +133,6 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         share_text = percent(1 - left["dist_g"])
         return f"{share_text} of the entropy of a row is disclosed, on average.", tuple(more)
     return "Not assessed: no rows were rebuilt.", tuple(more)
-
-
-def _beside_the_strongest(m: Doc, digits: int) -> tuple[str, ...]:
-    m = facts.judged(m)
-    best = _strongest(m)
-    if m["scores"] is None or best is None:
-        return ()
-    scores, other = read_scores(m["scores"]), read_scores(best["scores"])
-    reader = None if digits else ANYBODY
-    sentence, beside = in_full(scores).render_for(reader), in_short(other).render_for(reader)
-    if "left_out" in m:
-        sentence = f"In the columns that trees test: {sentence[:1].lower()}{sentence[1:]}"
-    return (f"{sentence}. In {WORDS[best['name']]}: {beside}.",)
 
 
 def _what_helps(found: Doc) -> Answer:

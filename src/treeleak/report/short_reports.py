@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.text import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
 from treeleak.report import facts
 from treeleak.report.safe_console import Text, bullets, part, safe_console, table
 
-_VERDICTS: dict[str, str] = {
-    LEAK: "leak", POSSIBLE: "possible leak", NO_LEAK: "none shown", OPEN: "not assessed"
-}  # fmt: skip
 _STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
-_ALWAYS = ("These are the tested columns and the splits. The rows decided each split.",)
+_ALWAYS = ("Always there: the tested columns and the splits. The rows decided each split.",)
 
 
 def render_hardened(result: Hardened, console: Console) -> None:
@@ -38,7 +35,7 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
     measured = any(state.leak.measured for state in result.states)
     heads = ("step", "verdict", "rows are", "error")
     more = ("rows exact", "random baseline", "shape alone") if measured else ()
-    lines = (_line(state, measured) for state in result.states)
+    lines = (_line(s, measured) for s in result.states if s.changed or s.original)
     yield table((*heads, *more), lines, words=3, wraps=False, widest=7)
     yield Text(
         "Error: compared with the training rows."
@@ -51,12 +48,10 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
 
 
 def _line(state: State, measured: bool) -> list[str | Text]:
-    if not state.changed and not state.original:
-        return [state.step, Text("nothing found", style="dim")]
     leak = state.leak
     line: list[str | Text] = [
         state.step,
-        Text(_VERDICTS[leak.verdict], style=_STYLES.get(leak.verdict, "")),
+        Text(leak.verdict.partition(" by ")[0], style=_STYLES.get(leak.verdict, "")),
         leak.status or facts.NONE,
         facts.share(leak.wrong, 1),
     ]
@@ -79,6 +74,8 @@ def _notes(result: Hardened) -> Iterator[tuple[str, str]]:
         if leak.draws is not None and (before is None or leak.draws != before.draws):
             yield state.step, f"the bootstrap samples are known from {leak.draws}"
         before = leak
+    if idle := [s.step for s in result.states if not (s.changed or s.original)]:
+        yield ", ".join(idle), "the file holds nothing that these steps remove"
     if same := [s.step for s in result.states if s.changed and not (s.attacked or s.leak.blank)]:
         yield ", ".join(same), "no change for attacks; not run again"
 

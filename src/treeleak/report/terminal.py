@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 
-from treeleak.auditing import Audit, Counts, Ruling
+from treeleak.auditing import Audit, Ruling
 from treeleak.auditing.assessors.baselines import WORDS
 from treeleak.auditing.findings.finding import by_chance
 from treeleak.core.text import listed, percent
@@ -57,8 +57,8 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
 
 
 def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
-    inventory = [*_reasons(document, "inventory")] or _inventory(document["inventory"])
-    yield "1. What is in the model", inventory
+    entries = _inventory(document["inventory"]) if document["inventory"] else ()
+    yield "1. What is in the model", [*_reasons(document, "inventory"), *entries]
     yield f"2. Small {audit.of}", _counts(audit, document)
     if document["structure"] is not None:
         yield facts.GROUPS, _structure(document["structure"])
@@ -83,13 +83,12 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
 
 def _ruling(ruling: Ruling, document: Doc, severe: bool) -> Panel:
     """What the policy asks for, and what was found."""
-    lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for column in ("", "asked for", "found"):
-        lines.add_column(column)
-    for check, shown in zip(ruling.checks, document["checks"], strict=True):
-        style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
-        value = f"{shown['found']} ({check.state})"
-        lines.add_row(shown["what"], check.bound, Text(value, style=style))
+    styles = {"met": "", "violated": "red", "not assessed": "yellow"}
+    checks = (
+        (c["what"], c["bound"], Text(f"{c['found']} ({c['state']})", style=styles[c["state"]]))
+        for c in document["checks"]
+    )
+    lines = table(("", "asked for", "found"), checks, words=3)
     style = ("bold" if severe else "bold green") if ruling.passed else "bold red"
     stated = [Text(f"{what}: {value}", style="dim") for what, value, _ in facts.of_policy(document)]
     body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
@@ -124,17 +123,11 @@ def _indented(rows: Any) -> Iterator[tuple[str, ...]]:
 
 
 def _counts(audit: Audit, document: Doc) -> Iterator[RenderableType]:
-    if audit.counts is None:
-        yield from _reasons(document, "counts")
+    yield from _reasons(document, "counts")
     if audit.budget is not None:
         yield Text(str(audit.budget))
-    if audit.counts is None:
-        return
-    if audit.budget is not None:
-        yield Text()
-    yield figures(_indented(facts.of_counts(document["counts"])))
-    if audit.counts.of == "leaves" and len(audit.counts.trees) > 1:
-        yield Text(_worst(audit.counts), style="dim")
+    if audit.counts is not None:
+        yield figures(_indented(facts.of_counts(document["counts"])))
 
 
 def _structure(result: Doc) -> Iterator[RenderableType]:
@@ -142,15 +135,6 @@ def _structure(result: Doc) -> Iterator[RenderableType]:
     if result["groups"]:
         yield table(facts.group_heads(result), facts.group_lines(result), widest=10)
     yield Text(facts.group_remark(result), style="dim")
-
-
-def _worst(counts: Counts) -> str:
-    trees = counts.trees
-    share = trees["small"] / trees["leaves"]
-    return (
-        f"{int((share > 0).sum())} of {len(trees)} trees have small leaves; in the median tree "
-        f"{percent(share.median())} of the leaves are small."
-    )
 
 
 # ------------------------------------------------------------------------------ reconstruction
@@ -215,29 +199,10 @@ def _measurement(document: Doc, rebuilt: Reconstruction) -> Group:
     same *= not (rebuilt.draws_hidden or rebuilt.behind_noise)
     except_provided = ", of what was not given" * bool(rebuilt.given.any())
     head = Text(f"Against the training rows{except_provided} ({m['compared']}{same})")
-    rows = _indented(_of_measured(m, rebuilt, digits))
+    rows = _indented((what, n) for what, n, _ in facts.of_measured(document, digits))
     judged = facts.judged(m)
     left_out = [Text(t) for t in facts.left_out(judged)]
     return Group(head, figures(rows), Text(), *left_out, _yardsticks(judged, digits))
-
-
-def _of_measured(m: Doc, rebuilt: Reconstruction, digits: int) -> Iterator[tuple[str, str]]:
-    individual = m["individual"]
-    yield "Training rows rebuilt exactly", percent(m["exact_rows"])
-    if m["exact_in_order"] is not None:
-        yield "in their own place", percent(m["exact_in_order"])
-    if rebuilt.interval_columns:
-        yield "Training rows rebuilt on what splits distinguish", percent(m["located_rows"])
-        if m["located_in_order"] is not None:
-            yield "in their own place", percent(m["located_in_order"])
-    if m.get("targets") is not None:
-        yield "Training rows rebuilt with their exact target", percent(m["targets"])
-    if individual and individual["all"]["worst"] is not None:
-        yield "Error in the worst row", percent(individual["all"]["worst"])
-    for what, error, more in facts.of_unlike(individual, digits):
-        yield what, f"error {error}, {more}"
-    if (test := facts.judged(m)["significance"]) is not None:
-        yield from _against_others(test, digits)
 
 
 def _yardsticks(m: Doc, digits: int) -> Table:
@@ -262,19 +227,6 @@ def _yardsticks(m: Doc, digits: int) -> Table:
         lines.append(("  row by row, in place", percent(m["error_in_order"], digits), *blank))
     lines += [line(WORDS[y["name"]], y["scores"], by_chance(y["nearer"])) for y in m["yardsticks"]]
     return table(("How far off", *heads, "by chance"), lines, widest=10)
-
-
-def _against_others(test: Doc, digits: int) -> Iterator[tuple[str, str]]:
-    error, mean, alone = (
-        percent(test[k], digits) for k in ("error", "others_mean", "train_vs_other_draws")
-    )
-    yield "Error, knowing the population only", alone
-    if test["n_compared"] < test["n_rows"]:
-        yield f"Error, in {test['n_compared']:,} rebuilt rows", error
-    spread = f" ± {percent(test['others_sd'], digits)}" if digits else ""
-    yield f"Error, against {test['draws']:,} samples of both", mean + spread
-    yield "samples as near as the training rows", f"{test['as_near']:,}"
-    yield "chance of one as near, by a normal law", f"{test['tail']:.2g}"
 
 
 # ---------------------------------------------------------------------------------- exposure
@@ -333,7 +285,7 @@ def _figures_of(of: Any, remark: Any, result: Doc) -> Iterator[RenderableType]:
 
 
 def _of_group(group: Doc, digits: int) -> tuple[str, ...]:
-    rows = "" if group["rows"] is None else f"{group['rows']:,}"
+    rows = facts.whole(group["rows"])
     wrong, guess = (facts.share(group[k], digits) for k in ("error", "guess"))
     return facts.group_name(group), rows, facts.share(group["exact"]), wrong, guess
 
@@ -364,15 +316,9 @@ def _uncertainty(audit: Audit, document: Doc) -> Iterator[RenderableType]:
         heads = ("Of all rows, this part", *(named.get(part, f"{part}%") for part in quantiles))
         yield table(heads, [("has at most this left", *map(percent, quantiles.values()))])
     if shown["exposed"]:
-        lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
-        lines.add_column("Most exposed", no_wrap=True)
-        lines.add_column("left", justify="right")
-        lines.add_column("rows", justify="right")
-        lines.add_column("where its rows lie")
-        for e in left.exposed:
-            lines.add_row(e.name, percent(e.left), f"{e.rows:,}", escape(e.place))
+        lines = [(e.name, e.place, percent(e.left), f"{e.rows:,}") for e in left.exposed]
         yield Text()
-        yield lines
+        yield table(("Most exposed", "where its rows lie", "left", "rows"), lines, words=2)
     yield Text(f"Schema of this part: {left.schema}.", style="dim")
     for note in shown["notes"]:
         yield Text(note, style="dim")

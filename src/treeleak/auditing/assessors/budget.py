@@ -162,6 +162,8 @@ class Budget(Serialisable):
         stated = "no epsilon" if self.stated is None else f"epsilon = {self.stated:.4g}"
         if self.refuted is not None:
             return f"Stated: {self.noise[:1].lower()}{self.noise[1:]}, {stated}. {self.refuted}."
+        if not self.noisy:
+            return f"{self.noise}."
         if self.cost is None:
             return f"{self.noise}. Stated: {stated}. No pure epsilon bounds its cost: {self.why}."
         more = ""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _SAME = " Predictions stay the same (predict(m, new)). Then save again: saveRDS(m, file)."
+_TAKE_OUT = (
+    "First take the model m out of the list l around it (m <- l[[k]]; of caret's train, m <- "
+    "l$finalModel): these lines would delete it from the list. "
+)
 _SAME_INSIDE = (
-    " Here m is the model itself, not the list l around it: take it out (m <- l[[k]]; of caret's "
-    "train, m <- l$finalModel), and put it back (l[[k]] <- m). Predictions stay the same. Then "
-    "save again: saveRDS(l, file)."
+    " Put it back (l[[k]] <- m). Predictions stay the same. Then save again: saveRDS(l, file)."
 )
 _ENVIRONMENT = (
     ' A formula may carry an environment with rows: attr(m$terms, ".Environment") <- globalenv().'
@@ -56,13 +58,15 @@ def advice_for_r(key: str, origin: str, inside: bool = False) -> str | None:
     library = library.lower()
     if not rest.startswith("(R)") or library not in _PER_ROW:
         return None
-    without = _SAME_INSIDE if inside else _SAME
-    if key == "per_row":
-        return f"Delete what has one entry per training row, in R: {_PER_ROW[library]}{without}"
-    if key == "rows":
-        return f"Delete the training table, in R: {_PER_ROW[library]}{_ENVIRONMENT}{without}"
-    if key == "counts" and library in _COUNTS:
-        return f"Delete numbers that predictions do not need, in R: {_COUNTS[library]}{without}"
+    codes = {
+        "per_row": ("Delete what has one entry per training row", _PER_ROW.get(library)),
+        "rows": ("Delete the training table", f"{_PER_ROW[library]}{_ENVIRONMENT}"),
+        "counts": ("Delete numbers that predictions do not need", _COUNTS.get(library)),
+    }
+    what, code = codes.get(key, ("", None))
+    if code is not None:
+        before, after = (_TAKE_OUT, _SAME_INSIDE) if inside else ("", _SAME)
+        return f"{what}, in R. {before}{code}{after}"
     if key == "leaves":
         return f"Grow larger leaves ({_LARGER[library]} = 10 or more)."
     if key in ("fewer", "trees"):

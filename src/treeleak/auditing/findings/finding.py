@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.message import Audience, Message, MessageTemplate, sentences
 from treeleak.core.private import dataclass
 from treeleak.formats.literals import Part, Verdict
-from treeleak.metrics.scores import Numbers, Scores
+from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 
 LEAK: Verdict = "leak shown"
@@ -106,12 +106,6 @@ def _sentence(
     if scores.categories is None:
         return off(**of_numbers)
     return both(**of_categories, **of_numbers)
-
-
-def read_scores(stored: Mapping[str, Any]) -> Scores:
-    """Take scores out of the document of an audit."""
-    numbers = stored["numbers"]
-    return Scores(**{**stored, "numbers": None if numbers is None else Numbers(**numbers)})
 
 
 def by_chance(probability: float) -> str:

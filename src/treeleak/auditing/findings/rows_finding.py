@@ -35,7 +35,7 @@ from treeleak.auditing.findings.finding import (
     time_words,
 )
 from treeleak.core.arrays import IntArray
-from treeleak.core.message import FigureWithSupport, Message
+from treeleak.core.message import FigureWithSupport, Message, message_of
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.scores import FEWEST_PEOPLE, Scores
 from treeleak.reconstruction import Reconstruction
@@ -51,7 +51,7 @@ _LEAST_CONFIDENT = 0.5
 
 
 def of_rows(
-    audit: AuditResults, rebuilt: Reconstruction, unfinished: bool, outside: Sequence[Message]
+    audit: AuditResults, rebuilt: Reconstruction, unfinished: str, outside: Sequence[Message]
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -74,7 +74,7 @@ def of_rows(
     prove nothing, and may all be right. Where a training row is not possible under the schema, no
     proof holds, and no leak shown is not assessed.
 
-    ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
+    ``unfinished``: why proofs or the comparison were broken off: then no leak shown is not
     assessed. ``outside``: says why the schema is not right for the training rows: it
     does not allow the values of all of them, or allows values that none of them can have.
     """
@@ -87,7 +87,8 @@ def of_rows(
     in_values = all(m.kind is wording.NARROWER for m in outside)
     found, alone = list[Finding](), audit.alone or 0
     if audit.proofs_hold:
-        found = _proved(rebuilt, alone, audit.alone_and_rare, in_values)
+        under = " under the schema" * audit.schema_provided
+        found = _proved(rebuilt, alone, audit.alone_and_rare, in_values, under)
         if rebuilt.weights_open and audit.truth is None:
             found = [
                 replace(f, verdict=POSSIBLE, messages=(*f.messages, wording.IF_WEIGHTS_WHOLE))
@@ -109,7 +110,7 @@ def of_rows(
             for f in found
         ]  # fmt: skip
     if unfinished:
-        late = wording.UNFINISHED()
+        late = wording.UNFINISHED(why=message_of(unfinished))
         found = [_finding(OPEN, *f.messages, late) if f.verdict == NO_LEAK else f for f in found]
     return [*found, *targets]
 
@@ -127,7 +128,7 @@ def _finding(
 
 
 def _proved(
-    rebuilt: Reconstruction, singled_out: int, rare: int | None, in_values: bool
+    rebuilt: Reconstruction, singled_out: int, rare: int | None, in_values: bool, under: str
 ) -> list[Finding]:
     n, provided = rebuilt.n_rows, int(rebuilt.given.all(axis=1).sum())
     fix = ("seeds", "counts") if rebuilt.draws is not None else ("counts",)
@@ -147,15 +148,18 @@ def _proved(
     in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
     unused_columns = wording.UNTESTED(columns=free) if free else ""
+    alone = wording.ALONE(
+        alone=singled_out, rows=n, under=under, in_class=in_class, untested=unused_columns
+    )
     if rare == 0:
-        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
         rule = wording.ALONE_RULE(in_class=in_class)
-        return [_finding(POSSIBLE, text, wording.ALONE_NOT_RARE(), evidence=rule, fix=fix)]
+        return [_finding(POSSIBLE, alone, wording.ALONE_NOT_RARE(), evidence=rule, fix=fix)]
     if not rebuilt.ordered:
-        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=unused_columns)
-        return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
+        return [_finding(LEAK, alone, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
     proved = round(rebuilt.share_proved_rows * (n - provided))
-    text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=unused_columns)
+    text = wording.NUMBERED(
+        proved=proved, rows=n, under=under, alone=singled_out, untested=unused_columns
+    )
     return [_finding(LEAK, text, evidence=wording.NUMBERED_RULE(), fix=fix)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
@@ -15,9 +14,9 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Fi
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
-from treeleak.auditing.inventory.vocabulary import known_place
+from treeleak.auditing.inventory.vocabulary import known_names, known_place
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import FigureWithSupport, Message, message_of
+from treeleak.core.message import FigureWithSupport, Message, MessageTemplate, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
@@ -35,10 +34,11 @@ MOST_PARTS = 3
 def find(found: AuditResults) -> tuple[Finding, ...]:
     """Judge each part.
 
-    - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
-      are parts that no rule knows, lists of values of single rows, or fitted models that no attack
-      looks at: then "no leak shown" is not said. All else that it lists is material for attacks,
-      not a leak by itself: a remark.
+    - *Inventory*: leak shown if training rows, or the labels of all in their order, stand in the
+      model as they are. Possible leak if another value of each row does, in their order: its leaf,
+      its prediction, its weight. Not assessed if there are parts that no rule knows, lists of
+      values of single rows, or fitted models that no attack looks at: then "no leak shown" is not
+      said. All else that it lists is material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only, but for targets of single rows that the file holds or proves, a leak
       shown. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
@@ -47,8 +47,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     - *Reconstruction*: by :func:`~treeleak.auditing.findings.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     - *Membership* (shadow models): leak shown, possible leak, or no leak shown, by how often a
-      member is picked beside a person left out. It stands for itself where the rows are not
-      assessed.
+      member is picked beside a person left out. No leak shown of members says nothing of rows.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
       leak shown if any row has no residual uncertainty, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
@@ -57,7 +56,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     Where proofs or the comparison are listed as not assessed, no leak shown is not assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    unfinished = any(part in ("reconstruction", "measurement") for part, _ in found.not_assessed)
+    unfinished = found.reason("reconstruction") or found.reason("measurement")
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     findings += [*_of_counts(found.counts), *_of_targets(found), *_of_row_facts(found)]
     findings += _of_isolation(found.isolation)
@@ -65,30 +64,26 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
         findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
         noise_verdict = OPEN if budget.doubted else None
-        fix = ("law",) if budget.overspent or budget.cost is None else ()
+        fix = ("law",) if budget.noisy and (budget.overspent or budget.cost is None) else ()
         findings.append(Finding("noise", noise_verdict, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
         outside = []
         if found.impossible:
             outside.append(wording.IMPOSSIBLE() if found.schema_provided else wording.NOT_GUESSED())
-        if found.narrower:
-            outside.append(wording.NARROWER())
+        complete = found.measurement is not None and found.measurement.exact_rows == 1.0
+        if found.narrower and not complete:
+            of = ("schema", "narrower ") if found.schema_provided else ("model", "")
+            outside.append(wording.NARROWER(of=of[0], narrower=of[1]))
         findings += of_rows(found, rebuilt, unfinished, outside)
         findings += _of_draws(rebuilt)
         findings += [
             of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
         ]
     if found.shadows is not None and found.mismatch is None:
-        of_members = _of_shadows(found.shadows)
-        verdicts = {f.verdict for f in findings if f.part == "reconstruction" and f.verdict}
-        if of_members.verdict == NO_LEAK and verdicts <= {OPEN}:
-            compared = found.measurement is not None and found.measurement.guess_mean is not None
-            rest = wording.MEMBERS_AND_ROWS if compared else wording.MEMBERS_ONLY
-            of_members = replace(of_members, messages=(*of_members.messages, rest))
-        findings.append(of_members)
+        findings.append(_of_shadows(found.shadows))
     if found.uncertainty is not None:
         findings.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
-    return (*findings, *_of_parts(found))
+    return (*findings, *_of_each_row(found.inventory), *_of_parts(found))
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:
@@ -96,10 +91,11 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
     Nor can there be said to be none while rows may stand in a part that no rule knows, while values
     of single rows stand in one, while no attack looked at a fitted model in the file or at a part
-    of the trees, or while the counts do not carry the noise that is stated for them.
+    of the trees, while the counts do not carry the noise that is stated for them, or while nothing
+    but membership was looked at.
     """
     found = tuple(findings)
-    verdicts = {f.verdict for f in found}
+    verdicts = {f.verdict for f in found if f.part != "membership" or f.verdict != NO_LEAK}
     is_open = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
     shown = (LEAK, POSSIBLE) if is_open else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
@@ -107,12 +103,8 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
 def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
     found = []
-    if stored := list(dict.fromkeys(e.where for e in inventory if e.rows)):
-        named, known = (
-            wording.STORED(where=", ".join(places)) for places in (stored, map(known_place, stored))
-        )
-        messages = (named.with_instead(known),)
-        found.append(Finding("inventory", LEAK, messages, wording.STORED_RULE(), ("rows",)))
+    if stored := [e for e in inventory if e.rows and e.change == "rows"]:
+        found.append(_stored(wording.STORED, LEAK, stored))
     if unknown := [e for e in inventory if e.unknown]:
         n = len(unknown)
         of = "part of the model is" if n == 1 else "parts of the model are"
@@ -129,6 +121,32 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         messages = (wording.MATERIAL_FOR_ATTACKS(kinds=materials),)
         found.append(Finding("inventory", None, messages, fix=fix))
     return found
+
+
+def _stored(kind: MessageTemplate, verdict: Verdict, entries: Sequence[Entry]) -> Finding:
+    """Say what is stored of each row, and where."""
+    what = listed(list(dict.fromkeys(e.what for e in entries)))
+    held = [(e.where, list(e.names)) for e in entries]
+    read = [(known_place(place), known_names(names)) for place, names in held]
+    named, known = (
+        kind(what=what, where=listed([_at(place, names) for place, names in found]))
+        for found in (held, read)
+    )
+    fix = tuple(dict.fromkeys(str(e.change) for e in entries))
+    return Finding("inventory", verdict, (named.with_instead(known),), wording.STORED_RULE(), fix)
+
+
+def _at(place: str, names: Sequence[str]) -> str:
+    """Name a place, and what stands there unless the place says it."""
+    return place if not names or names[0] in place else f"{place} ({listed(names, 3)})"
+
+
+def _of_each_row(inventory: Sequence[Entry]) -> list[Finding]:
+    """Say what the file holds of each row beside the table: labels, and what follows from a row."""
+    labels = [e for e in inventory if e.rows and e.change != "rows"]
+    linked = [e for e in inventory if e.in_order]
+    kinds = (wording.LABELS_STORED, LEAK, labels), (wording.ORDER_STORED, POSSIBLE, linked)
+    return [_stored(*kind) for kind in kinds if kind[2]]
 
 
 def _of_people(found: AuditResults) -> list[Finding]:

@@ -141,7 +141,7 @@ class Rule:
     change: Change | None = None
     """Key of the advice that helps."""
     rows: bool = False
-    """Whether it holds training rows as they are."""
+    """Whether it holds training rows, or their labels, as they are."""
     unknown: bool = False
     """Whether nobody knows what it is."""
     form: forms.Form = field(default=lambda *_: True)
@@ -152,6 +152,8 @@ class Rule:
     """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
     of_columns: Callable[[Context], str] = field(default=lambda _: "")
     """Says once for a whole file what its parts of this kind tell of the columns."""
+    in_order: bool = False
+    """Whether it holds a value for each row, in their order, that is none of the table itself."""
 
     def names_it(self, owner: str, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name, in objects of this class."""

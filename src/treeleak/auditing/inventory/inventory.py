@@ -85,13 +85,15 @@ class Entry:
     change : str or None
         Key of the advice that helps.
     rows : bool
-        Whether it holds training rows as they are.
+        Whether it holds training rows, or their labels, as they are.
     unknown : bool
         Whether no rule knows what it is: a table could stand there.
     told : str
         What a stranger reads there, in numbers of this model; for the owner only.
     held : Held or None
         How many different values it holds, where that is more than every second row has.
+    in_order : bool
+        Whether it holds a value for each row, in their order, that is none of the table itself.
     """
 
     _shown_fields: ClassVar = ("mark", "what")
@@ -107,6 +109,7 @@ class Entry:
     unknown: bool = False
     told: str = ""
     held: Held | None = None
+    in_order: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the entry; no value of the model is in it."""
@@ -188,6 +191,7 @@ def take_inventory(
                 filter(None, (rule.of_columns(context), *descriptions.get((where, rule), ())))
             ),
             held=people.get((where, rule)),
+            in_order=rule.in_order,
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )

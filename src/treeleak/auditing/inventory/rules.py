@@ -228,10 +228,10 @@ RULES: tuple[Rule, ...] = (
          form=forms.columns),
     Rule("_sample_weight sample_weight row_weights", "leaks", "weights of the training rows",
          _PER_ROW + " Weights can distinguish rows and show how trees drew them.",
-         when=conditions.filled, change="per_row", form=forms.per_row),
+         when=conditions.filled, change="per_row", form=forms.per_row, in_order=True),
     Rule("oob_decision_function_ oob_prediction_", "leaks", "out-of-bag predictions",
          _PER_ROW + " It also shows which trees did not see the row.",
-         when=conditions.filled, change="per_row", form=forms.per_row),
+         when=conditions.filled, change="per_row", form=forms.per_row, in_order=True),
     Rule("train_score_ validation_score_ oob_improvement_ oob_scores_", "harmless",
          "scores after each round",
          "Each is an average over all rows, or over those held back, in all digits of a "
@@ -279,7 +279,7 @@ RULES: tuple[Rule, ...] = (
     Rule("dual_coef_ _dual_coef_ alpha_ L_ labels_ transduction_ label_distributions_ embedding_ "
          "support_ row_labels_ inlier_mask_ dist_ affinity_matrix_", "leaks",
          "one entry for each training row", _PER_ROW,
-         when=conditions.filled, change="per_row", form=forms.per_row),
+         when=conditions.filled, change="per_row", form=forms.per_row, in_order=True),
     # -- values of single rows
     Rule("categories_ vocabulary_ _infrequent_indices infrequent_categories_ feature_log_prob_ "
          "_default_to_infrequent_mappings stop_words_", "leaks",
@@ -318,8 +318,9 @@ RULES: tuple[Rule, ...] = (
          change="counts", form=forms.columns),
     # -- names and labels
     Rule("feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
-         "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
-         "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
+         "_columns _remainder transformers_ _drop_idx_after_grouping estimators_features_ "
+         "output_indices_ _transformer_to_input_indices sparse_output_ _valid_mask indicator_ "
+         "support_mask_ ranking_",
          "harmless", "names of columns and classes",
          "They name columns and labels, not the rows that have them.",
          form=forms.names),

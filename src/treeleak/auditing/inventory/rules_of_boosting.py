@@ -337,7 +337,7 @@ OF_BOOSTING: tuple[Rule, ...] = (
          owner="CatBoostSplits"),
     Rule("_test_evals", "leaks", "one entry for each validation row",
          "It holds what the model says of each row that training was watched with.",
-         owner="CatBoost*", change="per_row", form=plain_numbers),
+         owner="CatBoost*", change="per_row", form=plain_numbers, in_order=True),
     Rule("_prediction_values_change _loss_value_change", "not assessed", "importance of columns",
          "They are computed from all rows together.",
          owner="CatBoost*", form=plain_numbers),

@@ -85,7 +85,8 @@ ROWS = Rule(TABLE_NAMES, "leaks", "a table of rows", "R keeps here the table tha
     "fitted to, or a part of the program left one: each line is a row.", owner="R", change="rows",
     rows=True)
 PER_ROW = Rule(PER_ROW_NAMES, "leaks", "one entry for each training row", "R keeps here one "
-    "number, label or name for each training row, in their order.", owner="R", change="per_row")
+    "number, label or name for each training row, in their order.", owner="R", change="per_row",
+    in_order=True)
 AS_MANY = Rule("*", "not assessed", "as many entries as training rows", "It may hold one value for "
     "every row. treeleak has no rule for it.", owner="R", change="per_row", unknown=True)
 VALUES = Rule("levels", "leaks", "values that occur in the training rows", "A factor has a level "
@@ -110,13 +111,13 @@ OF_CLASSES: tuple[Rule, ...] = (
         "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
-        form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
+        in_order=True, form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),
     Rule("y", "leaks", "labels of all training rows, in order",
         "R keeps here the label or the target of each training row.", owner=f"{_FORESTS} {_TREES}",
-        change="per_row", when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
+        change="per_row", rows=True, when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
     Rule("predicted votes oob.times predictions fit", "leaks", "one entry for each training row",
         "R keeps here one number, label or share for each training row, in their order.",
-        owner=f"{_FORESTS} {_TREES}", change="per_row",
+        owner=f"{_FORESTS} {_TREES}", change="per_row", in_order=True,
         when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
     Rule("frame", "leaks", "class counts, class shares or mean target in each node",
         "These are the numbers of rows, of each class, in each node.", owner="rpart*",

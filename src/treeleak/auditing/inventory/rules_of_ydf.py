@@ -145,7 +145,7 @@ OF_YDF: tuple[Rule, ...] = (
     Rule("*", "leaks", "label and prediction of each row that was held back",
          "They stand in the order of the table. With the library's default seed, anyone knows "
              "which rows of it these are.",
-         owner="Prediction", change="per_row"),
+         owner="Prediction", change="per_row", rows=True),
     Rule("evaluation.count_predictions*", "leaks", "rows that the first trees did not draw",
          "They confirm a guessed seed. Of a single tree, they are the rows that were held back.",
          owner="OutOfBag", change="counts", form=forms.short),

@@ -48,11 +48,7 @@ def unpacked(path: Path, wanted: Callable[[bytes], bool]) -> Unpacked | None:
                 _grow(data, block)
                 block = file.read(_STEP)
             return Unpacked(data, ())
-        unpacking: Any = lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
-        if head.startswith(b"\x1f\x8b"):
-            unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        elif head.startswith(b"BZh"):
-            unpacking = bz2.BZ2Decompressor()
+        unpacking = _unpacking(head)
         try:
             while not unpacking.eof:
                 grown = unpacking.decompress(block, _STEP)
@@ -75,6 +71,22 @@ def unpacked(path: Path, wanted: Callable[[bytes], bool]) -> Unpacked | None:
     beside = (("in its header", header_of(head)), ("behind the packed data", behind))
     left = tuple(Leftover("the file", where, content) for where, content in beside if content)
     return Unpacked(data, left)
+
+
+def first_bytes(head: bytes) -> bytes:
+    """Unpack the first bytes of a file, as far as its format is known by them."""
+    try:
+        return bytes(_unpacking(head).decompress(head, _FIRST))
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+        return b""
+
+
+def _unpacking(head: bytes) -> Any:
+    if head.startswith(b"\x1f\x8b"):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16)
+    if head.startswith(b"BZh"):
+        return bz2.BZ2Decompressor()
+    return lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
 
 
 def _grow(data: bytearray, more: bytes) -> None:
