@@ -41,7 +41,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
+from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.core.text import hundredths, percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
@@ -429,11 +429,6 @@ def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
 def test_labels_without_rows_are_refused(forest):
     with pytest.raises(BadInput, match="labels without rows"):
         treeleak.audit(forest, y=[1, 2])
-
-
-def test_a_schema_for_another_model_is_refused(forest):
-    with pytest.raises(BadSchema, match="nonsense"):
-        treeleak.audit(forest, schema=treeleak.Schema([treeleak.Binary("nonsense")]))
 
 
 # ------------------------------------------------------------------------------------- verdict
@@ -1135,19 +1130,6 @@ def test_one_leaf_proves_nothing_of_anybody():
     assert found.verdict == NO_LEAK
 
 
-@pytest.mark.usefixtures("few_chains")
-def test_rows_that_no_tree_drew_are_remarked(data):
-    X, y, schema = data
-    found = treeleak.audit(
-        RandomForestClassifier(2, max_depth=1, random_state=0).fit(X, y),
-        schema=schema,
-        time_limit=5,
-    )
-    never = found.reconstruction.numbers["rows_never_drawn"]
-    assert never > 0
-    assert any(f.text.startswith(f"No tree drew {never} of the rows") for f in found.findings)
-
-
 # ---------------------------------------------------------------------------------------- JSON
 
 
@@ -1156,21 +1138,6 @@ def test_json_follows_its_schema(audited):
     assert "rows" not in document["reconstruction"]
     with_rows = valid(json.loads(audited.to_json(edition="internal")))
     assert len(with_rows["reconstruction"]["rows"]["values"]) == 60
-
-
-@pytest.mark.slow
-def test_same_seed_same_audit(forest, data):
-    X, y, schema = data
-
-    def told():
-        document = treeleak.audit(forest, X, y, schema=schema, seed=4).to_dict()
-        for timed in (document["reconstruction"], document["provenance"]):
-            del timed["seconds"]
-        del document["provenance"]["time"]
-        document["reconstruction"].pop("trace")
-        return document
-
-    assert told() == told()
 
 
 def test_singling_out_needs_a_proof_of_being_alone(rebuilt, forest):
