@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers.examples import examples, spread
+from helpers.examples import examples
 from helpers.raw_tables import leaning, schema_of
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import run, walking
@@ -188,6 +188,7 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     assert (s.label == case.truth[:, -1]).all()
 
 
+@pytest.mark.slow  # Its loops compile for as long as all other tests here run.
 @examples(25, fast=4)
 @given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
 def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, price, breach):
@@ -204,7 +205,8 @@ def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, pri
         assert a in case.middles.listed or (old == new).all()
 
 
-@pytest.mark.parametrize(("seed", "by"), spread(product(range(6), (1, -1)), fast=2))
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "by"), [*product(range(6), (1, -1))])
 def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
     """All rows but a few hold one code; thresholds lie halfway between it and theirs."""
     rng = np.random.default_rng(seed)

@@ -348,9 +348,6 @@ def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(leaking, tmp_path
     assert {c.key: c.state for c in ruling.checks}["possible_leak"] == "met"
 
 
-# ------------------------------------------------------------------------------------ time needed
-
-
 # --------------------------------------------------------------------- columns that no tree tests
 
 
