@@ -186,23 +186,6 @@ def test_what_is_rejected_is_rarer_than_once_in_a_million(noise):
     assert 1e-12 < chance < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("noise", "draw"),
-    [
-        (Laplace(0.1), lambda rng: rng.laplace(scale=10, size=300)),
-        (Laplace(3.0, "towards zero"), lambda rng: np.trunc(rng.laplace(scale=1 / 3, size=300))),
-        (Laplace(40.0, "nearest"), lambda rng: np.zeros(300)),
-        (Gaussian(5.0), lambda rng: rng.normal(scale=5, size=300)),
-        (Gaussian(0.8, "nearest"), lambda rng: np.round(rng.normal(scale=0.8, size=300))),
-    ],
-)
-def test_noise_explains_itself_and_not_what_is_far_larger(noise, draw):
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        assert noise_misfit(noise, [draw(rng)]) is None
-        assert noise_misfit(noise, [draw(rng) * 3 + 2]).how == "larger"
-
-
 def test_rows_are_held_against_noisy_counts(data, forest):
     X, y, others, _ = data
     truth = match_training(forest, X, y)

@@ -286,7 +286,7 @@ def test_draws_that_no_rows_give_are_a_contradiction():
 
 @pytest.mark.slow
 def test_behind_a_pipeline(unlisted):
-    X, y = people(60, 6, gaps=True)
+    X, y = people(40, 6, gaps=True)
     table = X[["age", "wage"]].assign(job=X[JOBS].idxmax(axis=1))
     columns = make_column_transformer(
         (SimpleImputer(), ["age", "wage"]), (OneHotEncoder(), ["job"])

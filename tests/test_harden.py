@@ -558,7 +558,7 @@ def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_pat
 @pytest.mark.slow
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
-    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=5)
+    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=2)
     state = next(s for s in found.states if s.leak.status == "likely")
     assert state.leak.verdict == "not assessed"
     assert "Only a comparison with the training rows" in state.leak.why

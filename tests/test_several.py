@@ -196,7 +196,7 @@ def test_more_trees_err_less_and_no_answer_more_than_a_guess():
 @pytest.mark.slow
 @few_are_enough
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
-    X, y, compas = compas_sample(100)
+    X, y, compas = compas_sample(60)
     forest = RandomForestClassifier(10, max_depth=2, random_state=0).fit(X, y)
     found = treeleak.reconstruct(forest, compas.schema, "known", 60.0, 0)
     values, labels = found.most_likely
