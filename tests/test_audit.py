@@ -905,16 +905,22 @@ HIDDEN = {"bootstrap": "hidden", "time_limit": 20}
 
 
 @pytest.fixture(scope="module")
-def behind(data):
-    """A small forest whose draws are hidden, audited with its training rows."""
+def seedless(data):
+    """A small forest whose draws are hidden."""
+    X, y, _ = small(data)
+    return bare_forest(X, y, n_estimators=30)
+
+
+@pytest.fixture(scope="module")
+def behind(data, seedless):
+    """The same, audited with its training rows."""
     X, y, schema = small(data)
-    model = bare_forest(X, y, n_estimators=30)
-    return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=60)
+    return treeleak.audit(seedless, X, y, schema=schema, seed_search=3, time_limit=60)
 
 
 @pytest.mark.slow
 def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
-    _, found = behind
+    found = behind
     assert found.verdict == LEAK
     assert found.mismatch is None
     assert [part for part, _ in found.not_assessed] == ["shadows", "population"]
@@ -929,7 +935,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
 
 @pytest.mark.slow
 def test_both_kinds_of_evidence_are_told_and_measured(behind):
-    _, found = behind
+    found = behind
     (variant,) = found.variants
     assert variant.what == "drawn counts only"
     assert variant.reconstruction is found.reconstruction.without_distinct
@@ -941,10 +947,9 @@ def test_both_kinds_of_evidence_are_told_and_measured(behind):
     assert percent(hundredths(found.measurement.error)) in advice
 
 
-def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):
+def test_likely_rows_prove_nothing_and_refute_nothing(data, seedless):
     _, _, schema = small(data)
-    model, _ = behind
-    found = treeleak.audit(model, schema=schema, use_distinct=False, **HIDDEN)
+    found = treeleak.audit(seedless, schema=schema, use_distinct=False, **HIDDEN)
     assert found.verdict == OPEN
     assert found.variants == ()
     assert "20 rows. They are probabilistic: it proves none" in found.headline
@@ -952,9 +957,10 @@ def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):
     valid(json.loads(found.to_json(edition="internal")))
 
 
-def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind):
+def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, seedless):
     X, y, _ = small(data)
-    model, _ = behind
+    release = to_release(seedless)
+    counted = count_rows(release)
     for rows, labels, why in (
         (
             X.iloc[1:],
@@ -965,13 +971,12 @@ def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind
         (1 - X, y, "draws of [0-9]+ rows that are not among these"),
     ):
         with pytest.raises(Mismatch, match=why):
-            match_training(to_release(model), rows, labels, hidden=count_rows(to_release(model)))
+            match_training(release, rows, labels, hidden=counted)
     shuffled = X.sample(frac=1, random_state=0)
-    counted = count_rows(to_release(model))
-    assert match_training(to_release(model), shuffled, y[shuffled.index], hidden=counted)
-    assert match_training(to_release(model), X, hidden=counted)
+    assert match_training(release, shuffled, y[shuffled.index], hidden=counted)
+    assert match_training(release, X, hidden=counted)
     with pytest.raises(Mismatch, match="not among these"):
-        match_training(to_release(model), 1 - X, hidden=counted)
+        match_training(release, 1 - X, hidden=counted)
 
 
 def silent_on_n(model, distinct):

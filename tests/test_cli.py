@@ -246,7 +246,7 @@ def reading(monkeypatch, then):
     monkeypatch.setattr(registry, "_FORMATS", [watched(known) for known in registry._FORMATS])
 
 
-@pytest.mark.parametrize("command", ["audit", "reconstruct"])
+@pytest.mark.parametrize("command", [pytest.param("audit", marks=pytest.mark.slow), "reconstruct"])
 def test_a_command_reads_its_model_once(hidden, tmp_path, monkeypatch, command):
     reads = []
     reading(monkeypatch, reads.append)

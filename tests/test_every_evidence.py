@@ -103,7 +103,13 @@ ASKED: dict[str, Callable[[], Asked]] = {
     ),
     "counts without classes": of_targets,
 }
-KINDS = pytest.mark.parametrize("kind", ASKED)
+KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(k, marks=[pytest.mark.slow, pytest.mark.each] if "large" in k else ())
+        for k in ASKED
+    ],
+)
 
 
 @cache

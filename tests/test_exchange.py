@@ -240,7 +240,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
 
 
-@examples(60, fast=8)
+@examples(60, fast=4)
 @given(releases())
 def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, release: Release):
     path = tmp_path_factory.mktemp("release", numbered=True) / "release.json"
@@ -560,6 +560,10 @@ FITS = {
     "randomForest": "set.seed(1); fit <- randomForest(X, y, ntree = 5, replace = {replace},"
     " sampsize = {fraction} * nrow(X), keep.inbag = {inbag}, nodesize = 1)",
 }
+PACKAGES = pytest.mark.parametrize(
+    "package", [pytest.param("ranger", marks=pytest.mark.slow), "randomForest"]
+)
+"""The first takes more than a second to load."""
 
 
 @functools.cache
@@ -597,7 +601,11 @@ def r_training_set(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("package", "probability"), [("ranger", "FALSE"), ("ranger", "TRUE"), ("randomForest", "FALSE")]
+    ("package", "probability"),
+    [
+        *(pytest.param("ranger", p, marks=pytest.mark.slow) for p in ("FALSE", "TRUE")),
+        ("randomForest", "FALSE"),
+    ],
 )
 def test_forests_from_r_arrive_with_their_counts(tmp_path: Path, package: str, probability: str):
     X, y = r_training_set(tmp_path)
@@ -616,7 +624,7 @@ def test_forests_from_r_arrive_with_their_counts(tmp_path: Path, package: str, p
     check_counts(release, X, y)
 
 
-@pytest.mark.parametrize("package", FITS)
+@PACKAGES
 def test_draws_from_r_are_called_draws(tmp_path: Path, package: str):
     r_training_set(tmp_path)
     done = run_r(tmp_path, package, replace="TRUE")
@@ -632,7 +640,7 @@ def test_draws_from_r_are_called_draws(tmp_path: Path, package: str):
         assert (tree.distinct <= tree.counts.sum(axis=1)).all()
 
 
-@pytest.mark.parametrize("package", FITS)
+@PACKAGES
 def test_parts_of_the_rows_are_not_called_a_bootstrap(tmp_path: Path, package: str):
     r_training_set(tmp_path)
     done = run_r(tmp_path, package, fraction="0.5")
@@ -642,7 +650,7 @@ def test_parts_of_the_rows_are_not_called_a_bootstrap(tmp_path: Path, package: s
     assert "without replacement" in release.sampling.why
 
 
-@pytest.mark.parametrize("package", FITS)
+@PACKAGES
 def test_forests_from_r_that_hide_their_draws_are_not_exported(tmp_path: Path, package: str):
     r_training_set(tmp_path)
     done = run_r(tmp_path, package, inbag="FALSE")

@@ -213,6 +213,7 @@ def test_the_baseline_of_one_bit_is_known():
     assert std == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_baseline_of_many_rows_samples_them():
     X = np.arange(8.0 * GUESSED_ROWS).reshape(-1, 1)
     schema = Schema([Numeric("a")])

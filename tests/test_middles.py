@@ -206,6 +206,7 @@ def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, pri
 
 
 @pytest.mark.slow
+@pytest.mark.each
 @pytest.mark.parametrize(("seed", "by"), [*product(range(6), (1, -1))])
 def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
     """All rows but a few hold one code; thresholds lie halfway between it and theirs."""
