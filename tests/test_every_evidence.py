@@ -103,11 +103,13 @@ ASKED: dict[str, Callable[[], Asked]] = {
     ),
     "counts without classes": of_targets,
 }
+LONG = ("counts of all rows, large grid", "known draws, large grid", "one tree")
+"""Of the slow suite; small grids and other trees are asked the same in the fast one."""
 KINDS = pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(k, marks=[pytest.mark.slow, pytest.mark.each] if "large" in k else ())
-        for k in ASKED
+        pytest.param(kind, marks=[pytest.mark.slow, pytest.mark.each] if kind in LONG else ())
+        for kind in ASKED
     ],
 )
 

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import treeleak
 from experiments.benchmarks.other_files import FOLDERS, OTHER_FILES
 from helpers.cli import run
+from helpers.examples import spread
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered
 from treeleak.release import read_model, to_release
 
@@ -19,7 +20,7 @@ X = pd.DataFrame({"priors": [0, 1] * 10, "sex": [0, 0, 1, 1] * 5})
 Y = [0, 1] * 10
 
 
-@pytest.mark.parametrize("name", OTHER_FILES)
+@pytest.mark.parametrize("name", spread(OTHER_FILES, fast=12, each=True))
 def test_what_is_no_tree_model_is_named_with_what_to_do(tmp_path, name):
     words, make = OTHER_FILES[name]
     (tmp_path / name).write_bytes(make())

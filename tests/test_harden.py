@@ -278,13 +278,17 @@ SELECTING = make_pipeline(SelectFromModel(RandomForestClassifier(**FEW)), Decisi
 
 @pytest.mark.parametrize(
     ("model", "several"),
-    [
-        (VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", SELECTING)]), False),
-        (CalibratedClassifierCV(SELECTING, cv=2), False),
-        (OneVsOneClassifier(SELECTING), False),
-        (MultiOutputClassifier(SELECTING), True),
-        (ClassifierChain(SELECTING), True),
-    ],
+    spread(
+        [
+            (VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", SELECTING)]), False),
+            (CalibratedClassifierCV(SELECTING, cv=2), False),
+            (OneVsOneClassifier(SELECTING), False),
+            (MultiOutputClassifier(SELECTING), True),
+            (ClassifierChain(SELECTING), True),
+        ],
+        fast=2,
+        each=True,
+    ),
     ids=lambda x: type(x).__name__,
 )
 def test_a_choice_of_columns_by_counts_is_refused_wherever_it_is(tmp_path, model, several):

@@ -647,6 +647,7 @@ def test_rules_that_take_nothing_or_all():
     assert captured(sizes, (none,), [{0: low}]) == [0, 0]
 
 
+@pytest.mark.slow
 def test_stops_where_rules_overlap_in_too_many_ways():
     sizes, box, rules = binary_list(np.random.default_rng(0), 60, 120)
     with pytest.raises(NotCovered, match="not counted: 120 rules overlap"):

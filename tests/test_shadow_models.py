@@ -387,6 +387,7 @@ def test_labelled_control_rows_let_the_model_itself_be_attacked(live, seed):
     valid(found.to_dict(), "audit")
 
 
+@pytest.mark.slow
 def test_predictions_that_learned_nobody_tell_nobody():
     X, y = people(900)
     model = DecisionTreeClassifier(max_depth=2, min_samples_leaf=60).fit(X[:300], y[:300])

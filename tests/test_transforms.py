@@ -588,6 +588,7 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
     assert list(population.without_population.X.columns) == ["job", "age"]
 
 
+@pytest.mark.slow
 def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
     step = ColumnTransformer([("job", OrdinalEncoder(), ["job"]), ("age", MaxAbsScaler(), ["age"])])
@@ -609,6 +610,7 @@ def test_an_earlier_model_of_other_units_is_refused():
         treeleak.reconstruct(later, earlier=earlier)
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_the_columns_of_the_input(tmp_path):
     X, y = people()
     skops.io.dump(forest(X, y), tmp_path / "model.skops")
