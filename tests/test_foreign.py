@@ -13,7 +13,7 @@ import treeleak
 from experiments.benchmarks.other_files import FOLDERS, OTHER_FILES
 from helpers.cli import run
 from helpers.examples import spread
-from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered
+from treeleak.core.errors import BadModel, BadSchema, Mismatch, NotCovered
 from treeleak.release import read_model, to_release
 
 X = pd.DataFrame({"priors": [0, 1] * 10, "sex": [0, 0, 1, 1] * 5})
@@ -194,20 +194,6 @@ def test_a_misspelt_key_of_a_schema_is_found(tmp_path, text, said):
     (tmp_path / "s.toml").write_text(text)
     with pytest.raises(BadSchema) as error:
         treeleak.Schema.read(tmp_path / "s.toml")
-    assert said in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("treshold = 5", "did you mean 'threshold'?"),
-        ("[limits]\nexact_row = 0.1", "did you mean 'exact_rows'?"),
-    ],
-)
-def test_a_misspelt_key_of_a_policy_is_found(tmp_path, text, said):
-    (tmp_path / "p.toml").write_text(text)
-    with pytest.raises(BadInput) as error:
-        treeleak.read_policy(tmp_path / "p.toml")
     assert said in str(error.value)
 
 

@@ -89,7 +89,7 @@ def test_bounds_that_contradict_each_other_are_not_believed():
     ("kind", "n", "n_trees"),
     [
         (RandomForestClassifier, 30, 60),
-        pytest.param(RandomForestRegressor, 60, 40, marks=pytest.mark.slow),
+        pytest.param(RandomForestRegressor, 40, 40, marks=pytest.mark.slow),
     ],
 )
 def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):

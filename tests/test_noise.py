@@ -89,14 +89,6 @@ def test_the_loss_is_the_greatest_log_ratio_for_one_row_more(law: CountNoise):
     assert np.abs(np.diff(log_p)).max() == pytest.approx(law.loss, rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0, 20.0])
-def test_discrete_laplace_noise_costs_epsilon_and_the_paper_s_noise_more(epsilon: float):
-    exact = DiscreteLaplace(epsilon).log_prob(np.arange(-50, 51))
-    assert np.abs(np.diff(exact)) == pytest.approx(epsilon)
-    assert DiscreteLaplace(epsilon).loss == epsilon
-    assert Laplace(epsilon, "towards zero").loss == pytest.approx(epsilon + math.log(2))
-
-
 def test_no_ratio_bounds_gaussian_noise():
     law = Gaussian(1.0, "nearest")
     assert math.isinf(law.loss)
