@@ -178,30 +178,18 @@ def test_a_file_says_what_the_estimator_says(tmp_path_factory, step):
 
 
 @pytest.mark.parametrize(
-    ("step", "columns"),
+    "step",
     [
-        (StandardScaler(), NUMBERS),
-        (MinMaxScaler((2, 9)), NUMBERS),
-        (MaxAbsScaler(), NUMBERS),
-        (RobustScaler(unit_variance=True), NUMBERS),
-        (OrdinalEncoder(), WORDS),
-        (OneHotEncoder(drop="if_binary"), WORDS),
-        (OneHotEncoder(handle_unknown="ignore"), WORDS),
-        (made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"), ["age", "pay"]),
-        (
-            made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
-            ["age", "pay"],
-        ),
+        RobustScaler(unit_variance=True),
+        made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"),
+        made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
     ],
 )
-def test_the_inverse_is_that_of_scikit_learn(step, columns):
-    X = table()[columns]
+def test_the_inverse_is_that_of_scikit_learn(step):
+    X = table()[["age", "pay"]]
     model = fitted(step, X)
     own = model[0].inverse_transform(model[0].transform(X))
-    expected = pd.DataFrame(own, columns=columns)
-    if columns is not WORDS:
-        expected = expected.astype(float)
-    assert_same(back(step, X, model), expected)
+    assert_same(back(step, X, model), pd.DataFrame(own, columns=list(X)).astype(float))
 
 
 def gaps():
