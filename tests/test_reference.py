@@ -108,7 +108,7 @@ def assert_verdict(answer, feasible):
     assert bool(answer.rows) == feasible
 
 
-@seeds(200, fast=10)
+@seeds(200, fast=20)
 def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds):
     verdicts = []
     for seed in seeds:
