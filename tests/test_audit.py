@@ -409,6 +409,7 @@ def test_rows_that_the_schema_excludes_are_noted():
     assert result.verdict == OPEN
 
 
+@pytest.mark.slow
 def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
     # Trees that ask for none or some visits suggest a flag.
     rng = np.random.default_rng(8)

@@ -390,6 +390,7 @@ def test_rows_where_asked_for(canary):
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_private_report_replaces_one_that_others_could_read(canary):
     model, _ = canary
     told(model)

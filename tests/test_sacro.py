@@ -100,6 +100,7 @@ def folder(tmp_path, model):
 # --------------------------------------------------------------------------------------- audit
 
 
+@pytest.mark.slow
 def test_a_folder_is_audited_with_its_rows(folder):
     out = folder.parent / "audit.json"
     done = run("audit", folder, "--trust-pickle", "--json", out, "--time-limit", 20)

@@ -180,6 +180,7 @@ def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
     assert verdicts[40] != "leak shown"
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_the_models_say_nothing_of_it():
     X, y = people(160)
     model = DecisionTreeClassifier().fit(X, y)

@@ -48,7 +48,7 @@ def seeds(n: int, *, fast: int) -> Callable[[Test], Test]:
 
 def by_default() -> int:
     """How many examples a test tries that does not say."""
-    return 10 if only_fast else shared(100, 20)
+    return 6 if only_fast else shared(100, 20)
 
 
 def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
