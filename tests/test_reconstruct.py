@@ -30,6 +30,7 @@ from treeleak import (
     BadSchema,
     Binary,
     NotCovered,
+    OneHot,
     Ordinal,
     Reconstruction,
     Schema,
@@ -261,6 +262,15 @@ def test_zero_rows(unit):
     assert result.share_proved_rows == 0.0
     assert result.expected_error is None
     check_form(result, release, result.schema)
+
+
+def test_one_row_of_a_schema_with_one_point_is_unique():
+    X = pd.DataFrame({"a": [1.0], "b": [3.0]})
+    schema = Schema([OneHot("g", ["a"]), Ordinal("b", 3, 3)])
+    result = reconstruct(DecisionTreeClassifier().fit(X, ["yes"]), schema)
+    assert result.status == "unique"
+    assert result.X.to_numpy().tolist() == [[1, 3]]
+    assert result.y.tolist() == ["yes"]
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
