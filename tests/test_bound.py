@@ -211,6 +211,7 @@ def test_so_many_cells_have_no_more_than_their_share():
     assert _most_hit(log2_p, -30.0, 16) == -math.inf
 
 
+@pytest.mark.slow
 def test_control_rows_that_are_all_alike_bound_nothing_and_a_document_is_written():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (60, 4)), columns=list("abcd"))

@@ -214,9 +214,9 @@ CASES = {
 FEW_TABLES = ("more draws than rows", "one attribute", "mixed", "ruled", "measured", "long")
 """Of which a shorter walk is as close."""
 LONG = ("deep", "long", "uneven", "one attribute", "more draws than rows", "measured")
-"""Walked in the slow suite only."""
+"""Of which only a share is walked."""
 ALSO = ("mixed",)
-"""Walked in the fast suite by draws alone; with distinct rows, it is held more closely."""
+"""Walked each time by draws alone; with distinct rows, it is held more closely."""
 
 
 def slanted(land):
@@ -236,12 +236,13 @@ def tabled(land):
 @pytest.mark.parametrize(
     ("name", "distinct"),
     [
-        pytest.param(name, distinct, marks=() if fast else pytest.mark.slow)
+        pytest.param(name, distinct, marks=pytest.mark.each if each else ())
         for name in CASES
         for distinct in (True, False)
-        for fast in [name not in LONG and distinct != (name in ALSO)]
+        for each in [name not in LONG and distinct != (name in ALSO)]
     ],
 )
+@pytest.mark.slow  # To compile these walks takes as long as half of all other tests here.
 def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, distinct):
     assert apart(CASES[name], distinct, times=40_000 if name in FEW_TABLES else 100_000) < CLOSE
 
@@ -634,8 +635,6 @@ LAWS = {
     "Gaussian": Gaussian(1.2),
     "rounded Gaussian": Gaussian(1.2, "nearest"),
 }
-FAST_LAWS = ("geometric", "Gaussian")
-"""Of whole numbers and of others: to the kernel, a law is a table."""
 LABELS = [
     LabelNoise("majority"),
     LabelNoise("permute-and-flip", 0.8),
@@ -654,12 +653,10 @@ def apart_behind_noise(case, land, heat=1.0, parts=None, prior=slanted):
     return variation(case, land, own, told, gap, heat, parts, fresh, 50_000, close)
 
 
-@pytest.mark.parametrize(
-    "n_draws", [None, pytest.param(5, marks=pytest.mark.slow)], ids=["all rows", "draws"]
-)
-@pytest.mark.parametrize(
-    "law", [pytest.param(n, marks=() if n in FAST_LAWS else pytest.mark.slow) for n in LAWS]
-)
+@pytest.mark.parametrize("n_draws", [None, 5], ids=["all rows", "draws"])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.slow
+@pytest.mark.each
 def test_a_walk_behind_noisy_counts(law, n_draws):
     name = "two classes" if n_draws is None else "one attribute"
     case, land = under_counts(CASES[name], LAWS[law], n_draws)

@@ -246,7 +246,7 @@ def reading(monkeypatch, then):
     monkeypatch.setattr(registry, "_FORMATS", [watched(known) for known in registry._FORMATS])
 
 
-@pytest.mark.parametrize("command", ["audit", "reconstruct"])
+@pytest.mark.parametrize("command", [pytest.param("audit", marks=pytest.mark.slow), "reconstruct"])
 def test_a_command_reads_its_model_once(hidden, tmp_path, monkeypatch, command):
     reads = []
     reading(monkeypatch, reads.append)
@@ -390,6 +390,7 @@ def test_rows_where_asked_for(canary):
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_private_report_replaces_one_that_others_could_read(canary):
     model, _ = canary
     told(model)
@@ -407,95 +408,12 @@ def refused(*arguments, status=2):
     return result.stderr
 
 
-def test_files_that_are_no_models(tmp_path, folder):
-    text = tmp_path / "notes.skops"
-    text.write_text("not a model")
-    assert f"{text}: this is not a model file" in refused("audit", text)
-    assert "No such file" in refused("audit", tmp_path / "absent.skops")
-    cut = tmp_path / "cut.skops"
-    cut.write_bytes((folder / "model.skops").read_bytes()[:2000])
-    assert str(cut) in refused("audit", cut)
-    assert str(cut) in refused("reconstruct", cut, "--out", tmp_path / "rows.csv")
-    assert not (tmp_path / "rows.csv").exists()
-
-
 def test_pickles_need_trust(tmp_path):
     model = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(model))
     assert "pickle" in refused("audit", path)
     assert run("audit", path, "--trust-pickle").exit_code == 0
-
-
-def test_a_model_that_is_no_tree_still_gets_its_inventory(tmp_path):
-    from sklearn.neighbors import KNeighborsClassifier
-
-    X = np.arange(20.0).reshape(10, 2)
-    skops.io.dump(KNeighborsClassifier(2).fit(X, [0, 1] * 5), tmp_path / "knn.skops")
-    result = run("audit", tmp_path / "knn.skops")
-    assert result.exit_code == 0
-    assert "holds training rows" in result.stdout
-    assert "KNeighborsClassifier" in refused(
-        "reconstruct", tmp_path / "knn.skops", "--out", tmp_path / "rows.csv"
-    )
-
-
-def test_schemas_that_do_not_fit(tmp_path, folder):
-    schema = tmp_path / "schema.toml"
-    schema.write_text(Schema([treeleak.Binary("nonsense")]).to_toml())
-    assert "'nonsense'" in refused("audit", folder / "model.skops", "--schema", schema)
-    schema.write_text("version = 1\n[[attribute]]\nkind = 'odd'\nname = 'x'\n")
-    assert str(schema) in refused("audit", folder / "model.skops", "--schema", schema)
-    assert "absent.toml" in refused(
-        "audit", folder / "model.skops", "--schema", tmp_path / "absent.toml"
-    )
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda t: t.assign(**{t.columns[0]: t.iloc[:, 0].map({0: "f", 1: "m"})}), "numbers"),
-        (lambda t: t.assign(**{t.columns[0]: t.iloc[:, 0] + 1}), "encoded in another way"),
-        (lambda t: t.assign(**{LABEL: 1 - t[LABEL]}), "tree 0, leaf"),
-        (lambda t: t.iloc[5:], "trained on 40 rows, these are 35"),
-        (lambda t: t.rename(columns={t.columns[1]: "other"}), "lack 1 columns"),
-        (lambda t: t.replace({LABEL: {1: 7}}), "label that the model does not know"),
-    ],
-)
-@pytest.mark.slow
-def test_train_files_of_other_rows(tmp_path, folder, spoil, said):
-    train = tmp_path / "train.csv"
-    spoil(pd.read_csv(folder / "train.csv")).to_csv(train, index=False)
-    arguments = ("audit", folder / "model.skops", "--train", train, "--label", LABEL)
-    assert said in refused(*arguments)
-    text = run(*arguments).stdout
-    # Columns and labels are looked at before the attack.
-    assert not text or "Not assessed against the training rows" in text
-    assert "How far off" not in text
-
-
-@pytest.mark.slow
-def test_a_train_file_with_shuffled_columns_is_aligned(tmp_path, folder):
-    table = pd.read_csv(folder / "train.csv")
-    table[table.columns[::-1]].to_csv(tmp_path / "train.csv", index=False)
-    result = run(
-        *("audit", folder / "model.skops", "--schema", folder / "schema.toml"),
-        *("--train", tmp_path / "train.csv", "--label", LABEL),
-    )
-    assert result.exit_code == 0
-    assert "aligned by name" in result.stdout
-    assert "How far off" in result.stdout
-
-
-def test_train_files_that_cannot_be_read(tmp_path, folder):
-    model = folder / "model.skops"
-    assert "absent.csv" in refused("audit", model, "--train", tmp_path / "absent.csv")
-    (tmp_path / "empty.csv").write_text("")
-    assert "empty.csv" in refused("audit", model, "--train", tmp_path / "empty.csv")
-    assert "'nothing'" in refused(
-        "audit", model, "--train", folder / "train.csv", "--label", "nothing"
-    )
-    assert "--train" in refused("audit", model, "--label", LABEL)
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,7 @@ def test_no_part_ends_the_audit_because_its_time_is_up(part):
     assert after.found.not_assessed == ((own.part, clock.timeout_message),)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_walks")
 def test_a_measured_error_outlives_the_baselines(data, breaks):
     X, y = data

@@ -85,6 +85,7 @@ def test_random_thresholds_leave_proofs_open_and_values_exact(coding):
     assert not found.verdict.startswith("no leak")
 
 
+@pytest.mark.slow
 def test_numbers_in_wide_intervals_are_not_exact():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(80, 2)), columns=["a", "b"])

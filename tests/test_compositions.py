@@ -245,6 +245,7 @@ def test_each_class_against_the_rest_is_attacked():
     assert audit.verdict == "leak shown"
 
 
+@pytest.mark.slow
 def test_models_of_folds_without_an_order_are_attacked_one_by_one(breaks):
     breaks(run, "with_fold_rows", NotCovered("no order"))
     model = CalibratedClassifierCV(forest(trees=15), cv=3).fit(X, y)
@@ -253,6 +254,7 @@ def test_models_of_folds_without_an_order_are_attacked_one_by_one(breaks):
     assert audit.verdict == "leak shown"
 
 
+@pytest.mark.slow
 def test_a_vote_of_pipelines_takes_rows_of_the_input():
     one, two = (make_pipeline(StandardScaler(), forest(seed)) for seed in (0, 1))
     audit = treeleak.audit(

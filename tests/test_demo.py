@@ -65,6 +65,7 @@ def test_boosting_is_no_shelter(made):
     assert (many.iloc[: demo.N_PEOPLE].to_numpy() == made.true.to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_the_people_shown_are_like_nobody_else(made):
     shown = demo._distinct(made.true)
     assert len(shown) == demo.N_SHOWN
@@ -72,6 +73,7 @@ def test_the_people_shown_are_like_nobody_else(made):
         assert (made.true == made.true.iloc[row]).all(axis=1).sum() == 1
 
 
+@pytest.mark.slow
 def test_people_are_told_in_words(made):
     row = demo._distinct(made.true)[0]
     for X in (made.true, made.rebuilt, made.guessed):
@@ -90,6 +92,7 @@ def test_people_are_told_in_words(made):
     assert "!" in text
 
 
+@pytest.mark.slow
 def test_it_is_told_in_80_columns(made):
     console = Console(width=80, record=True, file=StringIO())
     for part in demo._told(made):
@@ -119,6 +122,7 @@ def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     assert len(pd.read_csv(folder / "boosted-rows.csv")) == demo.N_BOOSTED
 
 
+@pytest.mark.slow
 def test_the_report_is_the_releasable_one(made):
     page = (made.folder / demo.REPORT).read_text(encoding="utf-8")
     assert "Leak shown" in page

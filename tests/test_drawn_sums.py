@@ -123,6 +123,7 @@ def assert_inverse(coordinates: Coordinates, y, g):
     assert x @ g == pytest.approx(y @ coordinates.gradient(g), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES.values())
 def test_the_reaction_is_that_of_each_row_and_leaf(library):
     X, y = table(15, 5, n_columns=3)

@@ -140,6 +140,7 @@ def test_what_was_given_is_no_error_and_what_is_open_counts_alone():
     assert found.expected_error == pytest.approx(found.expected_distance * 3 / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_walks")
 def test_the_error_is_that_of_the_columns_that_enter_the_trees():
     X, y = people(30, 0)

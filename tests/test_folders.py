@@ -33,6 +33,7 @@ from experiments.benchmarks.folders import (
 )
 from experiments.benchmarks.ohdsi_bundles import document, patients, write_bundle
 from helpers.cli import run
+from helpers.examples import spread
 from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.hardening import harden_folder
@@ -64,13 +65,13 @@ def small_folder(tmp_path):
 # ------------------------------------------------------------------------------- rows beside
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", spread(PLANTED, fast=8, each=True))
 def test_planted_rows_are_found_with_the_rows_or_without(tmp_path, name):
     source = PLANTED[name](tmp_path / "source", MODEL, TABLE) or tmp_path / "source"
     assert [seen.stored for seen in inventories_of(source, (TABLE, None))] == [True, True]
 
 
-@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("name", spread(CLEAN, fast=8, each=True))
 def test_on_a_clean_folder_no_rows_are_found_and_files_of_programs_are_known(tmp_path, name):
     source = CLEAN[name](tmp_path / "source", MODEL, TABLE) or tmp_path / "source"
     with_rows, without = inventories_of(source, (TABLE, None))
@@ -404,6 +405,7 @@ def test_a_member_of_more_than_it_states_is_refused(tmp_path):
         read_model(path)
 
 
+@pytest.mark.slow
 def test_too_many_members_are_refused(tmp_path, folder):
     names = [f"f{k}" for k in range(members.MOST_MEMBERS)]
     with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:

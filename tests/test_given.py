@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
 
-from experiments.draft_tables import draft_sample, load_draft
 from experiments.partial_error import partial_error
 from helpers.brute_force import as_multiset, datasets, stands_in
 from helpers.cases import Drawn, some_drawn
@@ -502,33 +498,6 @@ def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled
     for g in np.unique(rows[:, -1]):
         own = rows[:, -1] == g
         assert np.allclose(one[own] - one[own][0], other[own] - other[own][0])
-
-
-SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize("bootstrap", [False, True])
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_chains")
-def test_what_is_known_helps_with_the_rest(bootstrap):
-    if not (SHARED / "draft_compas.csv").exists():
-        pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
-    data = load_draft("compas", SHARED)
-    n_rows, n_trees, n_known, n_seeds = (40, 5, 11, 2) if bootstrap else (60, 2, 8, 3)
-    errors, without = [], []
-    for seed in range(n_seeds):
-        X, y = draft_sample(data, n_rows, seed)
-        forest = RandomForestClassifier(n_trees, bootstrap=bootstrap, random_state=seed).fit(X, y)
-        base = reconstruct(forest, data.schema, time_limit=5)
-        columns = list(np.random.default_rng(seed).permutation(X.columns)[:n_known])
-        result = reconstruct(forest, data.schema, known_columns=X[columns])
-        assert result.misfit == 0
-        assert (result.X[columns].to_numpy() == X[columns].to_numpy()).all()
-        assert data.schema.valid(result.X.to_numpy(), list(X.columns)).all()
-        errors.append(partial_error(result.X, X, result.known, data.schema))
-        without.append(partial_error(base.X, X, columns, data.schema))
-    assert np.mean(errors) <= np.mean(without)
 
 
 def test_only_unknown_values_are_measured():

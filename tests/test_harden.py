@@ -260,10 +260,8 @@ def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
             assert tree.values[~inner].any(axis=(1, 2)).any()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*(pytest.param(n, marks=pytest.mark.slow) for n in ("voting", "stacking")), "calibrated"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["voting", "stacking", "calibrated"])
 def test_models_that_answer_together_are_hardened_together(saved, tmp_path, name):
     out = tmp_path / "out.skops"
     result = treeleak.harden(saved / f"{name}.skops", out, time_limit=1)
@@ -280,13 +278,17 @@ SELECTING = make_pipeline(SelectFromModel(RandomForestClassifier(**FEW)), Decisi
 
 @pytest.mark.parametrize(
     ("model", "several"),
-    [
-        (VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", SELECTING)]), False),
-        (CalibratedClassifierCV(SELECTING, cv=2), False),
-        (OneVsOneClassifier(SELECTING), False),
-        (MultiOutputClassifier(SELECTING), True),
-        (ClassifierChain(SELECTING), True),
-    ],
+    spread(
+        [
+            (VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", SELECTING)]), False),
+            (CalibratedClassifierCV(SELECTING, cv=2), False),
+            (OneVsOneClassifier(SELECTING), False),
+            (MultiOutputClassifier(SELECTING), True),
+            (ClassifierChain(SELECTING), True),
+        ],
+        fast=2,
+        each=True,
+    ),
     ids=lambda x: type(x).__name__,
 )
 def test_a_choice_of_columns_by_counts_is_refused_wherever_it_is(tmp_path, model, several):
@@ -558,7 +560,7 @@ def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_pat
 @pytest.mark.slow
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
-    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=5)
+    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=2)
     state = next(s for s in found.states if s.leak.status == "likely")
     assert state.leak.verdict == "not assessed"
     assert "Only a comparison with the training rows" in state.leak.why
@@ -759,6 +761,7 @@ def test_rows_that_early_stopping_held_back_are_left_out_after_every_step(stoppe
     assert any("held 6 of the 60 rows back" in note for note in found.audit.notes)
 
 
+@pytest.mark.slow
 def test_a_state_that_was_not_compared_with_the_training_rows_says_why(stopped_early):
     path, table, _ = stopped_early
     audit = treeleak.audit(path, table[:50], time_limit=5, on_mismatch="report")
@@ -767,6 +770,7 @@ def test_a_state_that_was_not_compared_with_the_training_rows_says_why(stopped_e
     assert leak.why == audit.mismatch
 
 
+@pytest.mark.slow
 def test_models_behind_other_columns_are_compared_on_random_rows(tmp_path):
     inside = make_pipeline(PolynomialFeatures(), DecisionTreeClassifier(random_state=1))
     model = VotingClassifier([("a", RandomForestClassifier(**FEW)), ("b", inside)]).fit(X, Y)

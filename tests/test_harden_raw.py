@@ -89,6 +89,7 @@ def test_a_file_is_hardened_and_measured_with_the_rows_of_its_pipeline(saved):
     assert found.states[0].leak.measured
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_the_rows_of_a_pipeline(saved):
     files = [str(saved / name) for name in ("m.skops", "out.skops", "train.csv")]
     arguments = ["--out", files[1], "--train", files[2], "--label", "y", "--time-limit", str(AMPLE)]

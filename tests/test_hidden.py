@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from experiments.draft_tables import draft_sample, load_draft
 from helpers.brute_force import rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
 from helpers.examples import examples, spread
@@ -245,21 +242,6 @@ def test_confidence_is_what_comes_true():
     assert abs(said.mean() - true.mean()) < 0.06
     most = said > np.quantile(said, 0.7)
     assert true[most].mean() > true[~most].mean() + 0.05
-
-
-@pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("distinct", [True, False])
-def test_one_row_or_two(n_rows, distinct):
-    schema = Schema([Binary("a"), Binary("b")])
-    X, y = np.array([[1.0, 0.0], [0.0, 1.0]])[:n_rows], np.array([1, 0])[:n_rows]
-    rng = np.random.default_rng(0)
-    trees = [random_tree(rng, [[0.5], [0.5]], 3) for _ in range(12)]
-    b = bootstrap_draws(12, n_rows, rng)
-    case = Drawn(drawn(trees, ["a", "b"], X, y, 2, b), schema, b, X, y, False)
-    answer = attacked(case, distinct)
-    check(answer, case, distinct)
-    table = np.column_stack(labelled(answer.rows[0].values, answer, 2))
-    assert sorted(table.tolist()) == sorted(np.column_stack([X, y]).tolist())
 
 
 def test_numeric_columns():
@@ -506,23 +488,6 @@ def test_little_time_makes_fewer_and_shorter_walks():
 
 
 # ---------------------------------------------------------------------------------- the measure
-
-
-SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize(("distinct", "most"), [(True, 0.02), (False, 0.03)])
-def test_compas_is_rebuilt_far_better_than_by_chance(distinct, most):
-    if not (SHARED / "draft_compas.csv").exists():
-        pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
-    data = load_draft("compas", SHARED)
-    X, y = draft_sample(data, 50, 0)
-    forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    case = Drawn(to_release(forest), data.schema, None, X.to_numpy(float), y.to_numpy(), False)
-    answer = attacked(case, distinct, plan=SMALL)
-    check(answer, case, distinct)
-    assert error_of(answer, case) < most < 0.2 * random_baseline(X, data.schema).mean
 
 
 @pytest.mark.slow

@@ -495,6 +495,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(100, fast=10)
 @given(JSON)
 def test_descriptions_are_laid_out_as_python_lays_them_out(document):

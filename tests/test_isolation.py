@@ -165,6 +165,7 @@ def test_other_trees_narrow_regions():
     assert check_claims(stopped, X, y).true.all()
 
 
+@pytest.mark.slow
 def test_the_prior_is_that_of_the_rows():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.beta(0.5, 2, 5000), rng.normal(size=5000), rng.integers(0, 3, 5000)])

@@ -163,34 +163,6 @@ def hand_made(X, b, y=None, schema=None, seed=0, n_trees=None, depth=3) -> Drawn
     return Drawn(release, schema, b, X, y, False)
 
 
-@pytest.mark.parametrize("n_trees", [1, 5])
-def test_a_single_row(n_trees):
-    case = hand_made([[1, 0, 1]], np.ones((n_trees, 1)), [1])
-    answer = attacked(case)
-    check_against_brute_force(answer, case, True)
-    (rows,) = answer.rows
-    assert rows.proved.tolist() == [True]
-    assert rows.confidence[0, -1] == 1
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_single_tree(seed):
-    case = some_drawn(seed, n_trees=1, n_rows=5)
-    check_against_brute_force(attacked(case), case, True)
-
-
-def test_equal_rows_drawn_alike_are_told_apart_by_nothing():
-    # Trees that tell all points apart, and rows 0 and 1 drawn alike but different.
-    X = [[0, 0], [1, 1], [0, 1]]
-    b = np.array([[1, 1, 2], [1, 1, 1], [2, 2, 1], [1, 1, 0]])
-    case = hand_made(X, b, depth=9, n_trees=4)
-    answer = attacked(case)
-    assert check_against_brute_force(answer, case, True) == "feasible"
-    # Equal ones leave no question.
-    case = hand_made([X[0], X[0], X[2]], b, depth=9, n_trees=4)
-    assert check_against_brute_force(attacked(case), case, True) == "unique"
-
-
 def test_a_row_that_no_tree_drew_is_given_but_never_claimed():
     X = [[0, 0], [1, 1], [0, 1]]
     b = np.array([[2, 0, 1], [1, 0, 2], [3, 0, 0], [0, 0, 3]])
@@ -201,13 +173,6 @@ def test_a_row_that_no_tree_drew_is_given_but_never_claimed():
     assert rows.proved.tolist() == [True, False, True]
     assert (rows.confidence[[0, 2]] == 1).all()
     assert answer.numbers["rows_never_drawn"] == 1
-
-
-def test_a_class_that_no_row_has():
-    case = hand_made([[0, 0], [1, 1], [0, 1]], np.ones((3, 3)), y=[0, 2, 2], depth=9)
-    answer = attacked(case)
-    check_against_brute_force(answer, case, True)
-    assert set(table_of(answer, case.release)[:, -1]) == {0, 2}
 
 
 def test_many_draws_of_a_row_are_not_taken_modulo_a_byte():

@@ -232,14 +232,6 @@ def test_missing_values_go_either_way():
     assert forest.predict([[np.nan, 1]]).shape == (1,)
 
 
-def test_trees_do_not_depend_on_the_rows():
-    forests = [fitted(*table(n, s)) for n, s in ((0, 0), (40, 1), (300, 2))]
-    for a, b, c in zip(*(f.trees_ for f in forests), strict=True):
-        for name in ("feature", "threshold", "left", "right", "missing_left"):
-            assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
-            assert np.array_equal(getattr(a, name), getattr(c, name), equal_nan=True)
-
-
 # -------------------------------------------------------------------------------- prediction
 
 

@@ -35,6 +35,7 @@ def test_confidence_is_that_of_the_true_class_and_zero_for_one_the_model_never_s
     assert np.isfinite(lira.scaled(np.array([0.0, 1.0]))).all()
 
 
+@pytest.mark.slow
 def test_lira_tells_members_of_a_model_that_learns_labels_by_heart():
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))

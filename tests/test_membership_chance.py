@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from treeleak.attacks.samples import Samples
@@ -196,7 +196,7 @@ MODELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", spread(MODELS, fast=3, each=True))
 @pytest.mark.usefixtures("short_walks")
 def test_every_kind_of_evidence_says_who_is_in(name):
     X, y, compas = compas_sample(50)

@@ -95,21 +95,6 @@ def test_moving_rows_in_bulk_finds_the_same_error(pair):
         assert sorted(match_rows(rec, true, MIXED)) == list(range(len(true)))
 
 
-@given(tables(), st.randoms(use_true_random=False))
-@pytest.mark.slow
-def test_the_order_of_rows_and_columns_does_not_matter(pair, random):
-    rec, true = pair
-    rows, columns = list(range(len(rec))), list(rec.columns)
-    random.shuffle(rows)
-    random.shuffle(columns)
-    shuffled = rec.iloc[rows][columns]
-    error = reconstruction_error(rec, true, MIXED)
-    assert reconstruction_error(shuffled, true, MIXED) == pytest.approx(error, abs=1e-12)
-    assert reconstruction_error(true, rec, MIXED) == pytest.approx(error, abs=1e-12)
-    assert reconstruction_error(shuffled, rec, MIXED) == 0
-    assert exact_row_share(shuffled, rec) == 1
-
-
 @given(tables())
 def test_the_share_of_exact_rows_is_that_of_the_common_rows(pair):
     rec, true = pair
@@ -228,6 +213,7 @@ def test_the_baseline_of_one_bit_is_known():
     assert std == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_baseline_of_many_rows_samples_them():
     X = np.arange(8.0 * GUESSED_ROWS).reshape(-1, 1)
     schema = Schema([Numeric("a")])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers.examples import examples, spread
+from helpers.examples import examples
 from helpers.raw_tables import leaning, schema_of
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import run, walking
@@ -188,6 +188,7 @@ def test_what_a_walk_counts_is_what_is_there(seed, price, breach):
     assert (s.label == case.truth[:, -1]).all()
 
 
+@pytest.mark.slow  # Its loops compile for as long as all other tests here run.
 @examples(25, fast=4)
 @given(st.integers(0, 2**31), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
 def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, price, breach):
@@ -204,7 +205,9 @@ def test_values_with_other_names_are_counted_anew_and_keep_their_order(seed, pri
         assert a in case.middles.listed or (old == new).all()
 
 
-@pytest.mark.parametrize(("seed", "by"), spread(product(range(6), (1, -1)), fast=2))
+@pytest.mark.slow
+@pytest.mark.each
+@pytest.mark.parametrize(("seed", "by"), [*product(range(6), (1, -1))])
 def test_a_name_that_most_rows_have_is_set_right_and_others_with_it(seed, by):
     """All rows but a few hold one code; thresholds lie halfway between it and theirs."""
     rng = np.random.default_rng(seed)
@@ -332,7 +335,7 @@ def test_without_time_there_are_no_datasets():
 @pytest.mark.slow
 def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
     rng = np.random.default_rng(0)
-    n = 60
+    n = 40
     age, job = rng.integers(18, 90, n), rng.integers(0, 30, n)
     X = pd.DataFrame(
         {"age": age, "income": np.round(rng.gamma(2.0, 1e4, n)), "job": job,
@@ -343,7 +346,7 @@ def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
         [Ordinal("age", 18, 90), Numeric("income", 0.0, 2e5), Categorical("job", tuple(range(30))),
          *(Ordinal(f"visits {k}", 0, 40) for k in range(4))]
     )  # fmt: skip
-    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
+    model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
     unknown = replace(treeleak.release.to_release(model), thresholds_are="unknown")
     error = {}
     for name, asked in (("middles", model), ("counts", unknown)):
@@ -367,11 +370,11 @@ def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
 # --------------------------------------------------- known draws: rows walk on between thresholds
 
 
-def six_columns(seed, n=40):
+def six_columns(seed, n=40, n_trees=60):
     X, y = leaning(seed, n)
     rng = np.random.default_rng(100 + seed)
     X = X.assign(**{c: rng.integers(0, 200, n).astype(float) for c in "pqr"})
-    return X, y, RandomForestClassifier(60, random_state=seed).fit(X, y)
+    return X, y, RandomForestClassifier(n_trees, random_state=seed).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -434,7 +437,7 @@ def test_values_are_right_as_often_as_is_said(rebuilt):
 )
 @pytest.mark.parametrize("error", [GridTooLarge("too many masks"), TimeUp("the time is up")])
 def test_where_rows_cannot_walk_they_stay(module, name, error, breaks):
-    X, _, model = six_columns(0)
+    X, _, model = six_columns(0, 25, 30)
     breaks(module, name, error)
     found = treeleak.reconstruct(model, schema_of(X), seed=0, time_limit=20)
     assert found.status == "feasible"

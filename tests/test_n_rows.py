@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 from helpers.noise import noise_drawn
 from helpers.releases import counted_as, stumps
@@ -97,14 +97,6 @@ def test_the_number_inferred_is_the_likeliest(seed):
     assert share[inside][1:-1].sum() <= 0.95 + 1e-9
 
 
-def test_more_trees_know_it_better():
-    widths = []
-    for trees in (2, 10, 100):
-        low, high = count_rows(silent(bagged(trees=trees, max_depth=1, max_samples=0.5))).between
-        widths.append(high - low)
-    assert widths[0] > widths[1] > widths[2] > 0
-
-
 def test_draws_bound_the_number_where_a_share_was_drawn():
     release = silent(bagged(max_samples=0.5), distinct=False)
     within = replace(release, sampling=replace(release.sampling, rows_between=(59, 61)))
@@ -145,15 +137,6 @@ def test_a_tree_without_counts_is_named():
     bare = release.trees[2].with_counts(counts=None, distinct=None)
     with pytest.raises(NotCovered, match="tree 2 gives no counts"):
         count_rows(replace(release, trees=(*release.trees[:2], bare)))
-
-
-def test_bagging_is_counted_as_forests_are():
-    rng = np.random.default_rng(0)
-    X, y = rng.integers(2, size=(40, 4)), rng.integers(2, size=40)
-    model = BaggingClassifier(n_estimators=30, max_samples=0.5, random_state=0).fit(X, y)
-    release = to_release(model)
-    low, high = count_rows(silent(release)).between
-    assert low <= 40 <= high
 
 
 def test_what_a_count_says_in_words():

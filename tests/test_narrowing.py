@@ -89,9 +89,10 @@ def test_bounds_that_contradict_each_other_are_not_believed():
     ("kind", "n", "n_trees"),
     [
         (RandomForestClassifier, 30, 60),
-        pytest.param(RandomForestRegressor, 60, 40, marks=pytest.mark.slow),
+        (RandomForestRegressor, 40, 40),
     ],
 )
+@pytest.mark.slow
 def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc")).round(2)

@@ -67,34 +67,18 @@ class Bits(random.Random):
         raise AssertionError("a float was drawn")
 
 
-@pytest.mark.parametrize("law", WHOLE, ids=repr)
-def test_a_law_of_whole_numbers_sums_to_one_and_has_its_variance(law: CountNoise):
-    y = np.arange(-1000, 1001)
-    p = np.exp(law.log_prob(y))
-    assert p.sum() == pytest.approx(1.0)
-    assert (p * y**2).sum() == pytest.approx(law.variance)
-
-
-@pytest.mark.parametrize(("law", "end"), [(Laplace(0.5), 60), (Gaussian(2.0), 30)], ids=repr)
-def test_a_density_integrates_to_one_and_has_its_variance(law: CountNoise, end: float):
-    y, step = np.linspace(-end, end, 200_001, retstep=True)
+@pytest.mark.parametrize("law", [*WHOLE, Laplace(0.5), Gaussian(2.0)], ids=repr)
+def test_a_law_sums_to_one_and_has_its_variance(law: CountNoise):
+    y, step = np.linspace(-1000, 1000, 2001 if law.whole else 2_000_001, retstep=True)
     p = np.exp(law.log_prob(y)) * step
     assert p.sum() == pytest.approx(1.0)
-    assert (p * y**2).sum() == pytest.approx(law.variance, rel=1e-4)
+    assert (p * y**2).sum() == pytest.approx(law.variance)
 
 
 @pytest.mark.parametrize("law", PURE, ids=repr)
 def test_the_loss_is_the_greatest_log_ratio_for_one_row_more(law: CountNoise):
     log_p = law.log_prob(np.arange(-100, 101))
     assert np.abs(np.diff(log_p)).max() == pytest.approx(law.loss, rel=1e-12)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0, 20.0])
-def test_discrete_laplace_noise_costs_epsilon_and_the_paper_s_noise_more(epsilon: float):
-    exact = DiscreteLaplace(epsilon).log_prob(np.arange(-50, 51))
-    assert np.abs(np.diff(exact)) == pytest.approx(epsilon)
-    assert DiscreteLaplace(epsilon).loss == epsilon
-    assert Laplace(epsilon, "towards zero").loss == pytest.approx(epsilon + math.log(2))
 
 
 def test_no_ratio_bounds_gaussian_noise():

@@ -116,6 +116,7 @@ def test_the_array_proves_rows_that_counts_leave_open():
     assert used.proved.sum() > alone.proved.sum()
 
 
+@pytest.mark.slow
 def test_raw_rows_meet_their_means():
     X, y = table(60, 2, numbers=True)
     release = to_release(forest(n_estimators=25, max_depth=None).fit(X, y))

@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from treeleak.learn import DPForestClassifier
 from treeleak.partition.untested_priors import (
     Outer,
@@ -154,7 +154,9 @@ def law(name, rng, n):
     return getattr(rng, name)(size=n)
 
 
-@pytest.mark.parametrize("name", ["exponential", "uniform", "normal", "rising", "two humps"])
+@pytest.mark.parametrize(
+    "name", spread(["exponential", "uniform", "normal", "rising", "two humps"], fast=2, each=True)
+)
 @pytest.mark.parametrize("wide", [0.0, 1.0])
 def test_values_are_about_as_far_off_as_is_said_whatever_law_they_have(name, wide):
     """Over samples of several sizes and cuts at random; ``wide``: of a domain beyond all rows."""

@@ -102,16 +102,6 @@ def test_ferrys_tree_cell_by_cell() -> None:
     assert not data.contains(TOY_X, [0, 1, 0, 1])
 
 
-def test_the_tree_that_scikit_learn_grows_on_ferrys_rows_is_the_papers() -> None:
-    grown = (DecisionTreeClassifier(random_state=s).fit(TOY_X, TOY_Y) for s in range(50))
-    data = next(
-        from_tree(m, TOY_SCHEMA) for m in grown if m.tree_.feature.tolist() == [2, -2, 0, -2, -2]
-    )
-    assert data.points == (12, 8, 16)
-    assert data.dist() == pytest.approx(figure_1().dist())
-    assert "a1: 10 to 11; a3: 2 to 3" in data.groups["where"].tolist()
-
-
 @pytest.mark.parametrize(("known", "left"), [({1: [1, 2, 3]}, 0.613), ({0: [0, 1]}, 0.387)])
 def test_ferrys_two_rows_have_one_dist_and_two_dist_g(
     known: dict[int, list[int]], left: float
@@ -122,36 +112,6 @@ def test_ferrys_two_rows_have_one_dist_and_two_dist_g(
     data = from_rule_list(rules(rule(*conditions, counts=(1, 0)), default=(0, 0), n=2), schema)
     assert data.dist() == pytest.approx(0.5)
     assert data.dist_g() == pytest.approx(left, abs=5e-4)
-
-
-def test_ferrys_rule_list_cell_by_cell() -> None:
-    data = from_rule_list(
-        rules(
-            rule(one("a1"), one("a2"), counts=(0, 2)),
-            rule(one("a3"), counts=(2, 0)),
-            default=(0, 1),
-        )
-    )
-    assert data.support.tolist() == [2, 2, 1]
-    assert data.counts.tolist() == [[0, 2, 0], [2, 0, 0], [0, 1, 0]]
-    assert values_in(data, 0) == [{1}, {1}, {0, 1}]
-    assert values_in(data, 1) == [{0, 1}, {0, 1}, {1}]
-    assert values_in(data, 2) == [{0, 1}, {0, 1}, {0}]
-    grid = pd.DataFrame(
-        [[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], columns=["a1", "a2", "a3"]
-    )
-    atoms = data.space.locate(grid)
-    held = []
-    for g in range(3):
-        matches, taking = data.region(g)
-        inside = [matches.changes_to(row, taking) == 0 for row in atoms]
-        held.append(grid[inside].to_numpy().tolist())
-    joint = [[0, 0], [0, 1], [1, 0]]
-    assert held == [[[1, 1, 0], [1, 1, 1]], [[*p, 1] for p in joint], [[*p, 0] for p in joint]]
-    assert data.n_worlds == 2**2 * 3**2 * 3
-    assert data.dist_g() == pytest.approx(math.log2(108) / 15)
-    assert data.contains(LIST_X, LIST_Y)
-    assert not data.contains(LIST_X.assign(a1=[1, 1, 1, 1, 1]), LIST_Y)
 
 
 # What is refused.
@@ -671,18 +631,6 @@ def test_values_and_changes_are_those_of_all_points(seed):
     assert matches.changes_to(other, some) == least
 
 
-@examples(30, fast=3)
-@given(SEEDS)
-def test_as_the_recursion_over_earlier_rules_says(seed):
-    rng = np.random.default_rng(seed)
-    sizes, box, rules = random_list(rng, 40, 8, most_atoms=10, largest=10**6)
-    sizes = tuple(np.maximum(s, 1) for s in sizes)
-    box = tuple(np.ones_like(m) for m in box)
-    found = captured(sizes, box, rules)
-    assert found == by_recursion(sizes, box, rules)
-    assert sum(found) > 2**64
-
-
 def test_forty_rules_share_all_points():
     sizes, box, rules = binary_list(np.random.default_rng(60), 60, 40)
     found = captured(sizes, box, rules)
@@ -699,6 +647,7 @@ def test_rules_that_take_nothing_or_all():
     assert captured(sizes, (none,), [{0: low}]) == [0, 0]
 
 
+@pytest.mark.slow
 def test_stops_where_rules_overlap_in_too_many_ways():
     sizes, box, rules = binary_list(np.random.default_rng(0), 60, 120)
     with pytest.raises(NotCovered, match="not counted: 120 rules overlap"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +18,7 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.draft_tables import draft_sample, load_draft
+from experiments.draft_tables import draft_sample
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
@@ -30,7 +29,6 @@ from treeleak import (
     BadInput,
     BadSchema,
     Binary,
-    Categorical,
     NotCovered,
     OneHot,
     Ordinal,
@@ -250,18 +248,6 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
     return X, rng.integers(0, 2, n)
 
 
-def test_a_deep_forest_is_rebuilt_uniquely():
-    X, y = small(40, 8)
-    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
-    result = reconstruct(model, Schema.from_columns(X.columns))
-    assert result.status == "unique"
-    assert (result.confidence == 1).all(axis=None)
-    assert result.proved.all()
-    true = sorted(map(tuple, np.column_stack([X, y]).tolist()))
-    assert sorted(map(tuple, np.column_stack([result.X, result.y]).tolist())) == true
-    assert result.ordered is False
-
-
 # Degenerate inputs -------------------------------------------------------------------------
 
 
@@ -285,17 +271,6 @@ def test_one_row_of_a_schema_with_one_point_is_unique():
     assert result.status == "unique"
     assert result.X.to_numpy().tolist() == [[1, 3]]
     assert result.y.tolist() == ["yes"]
-
-
-def test_a_class_that_no_row_has():
-    rng = np.random.default_rng(1)
-    schema = Schema.from_columns(["a", "b"])
-    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(3)]
-    X = some_rows(schema, schema.columns, 5, rng)
-    release = counted(trees, schema.columns, X, np.array([0, 2, 2, 0, 2]), 4)
-    result = reconstruct(release, schema)
-    assert result.y.tolist() == [0, 0, 2, 2, 2]
-    check_against_brute_force(result, release, schema)
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
@@ -431,20 +406,6 @@ def test_what_json_tells_of_hidden_draws():
     )
     assert np.isnan(never.disagreement)
     assert never.to_dict()["disagreement"] is None
-
-
-@pytest.mark.parametrize(
-    ("schema", "why"),
-    [
-        (Schema.from_columns(["x0", "x1"]), "x2"),
-        (Schema.from_columns(["x0", "x1", "x2", "other"]), "other"),
-        (Schema([Binary("x0"), Binary("x1"), Categorical("x2", [1, 2])]), "x2"),
-    ],
-)
-def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
-    X, y = small(20, 3)
-    with pytest.raises(BadSchema, match=why):
-        reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
@@ -663,35 +624,3 @@ def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version,
     assert (label == y)[rows.proved].all()
     leaves, true = leaves_of(together, table), leaves_of(together, X)
     assert (leaves == true)[rows.proved].all()
-
-
-SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("name", "n_rows", "distinct"),
-    [
-        ("adult", 100, True),
-        ("adult", 100, False),
-        *(
-            pytest.param(name, 100, d, marks=pytest.mark.slow)
-            for name in ("compas", "default_credit")
-            for d in (True, False)
-        ),
-        pytest.param("adult", 400, True, marks=pytest.mark.slow),
-    ],
-)
-def test_default_forests_on_the_published_tables_give_their_rows_back_in_order(
-    name, n_rows, distinct
-):
-    if not (SHARED / f"draft_{name}.csv").exists():
-        pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
-    data = load_draft(name, SHARED)
-    X, y = draft_sample(data, n_rows, 0)
-    forest = RandomForestClassifier(random_state=0).fit(X, y)
-    result = reconstruct(forest, data.schema, use_distinct=distinct)
-    check_drawn(result, to_release(forest), X, y, distinct)
-    assert result.status == "unique"
-    assert np.array_equal(result.X, X)
-    assert result.y.tolist() == y.tolist()

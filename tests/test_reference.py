@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom
 
-from experiments.dp_forests import load_dp_forest
-from experiments.draft_tables import load_draft
 from experiments.published_programs import program
-from helpers.brute_force import datasets, ordered_datasets
-from helpers.examples import examples, seeds
-from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.brute_force import datasets
+from helpers.examples import seeds
+from helpers.grids import all_points, cuts_for, shuffled, some_rows
 from helpers.releases import (
     bootstrap_draws,
     counted,
@@ -138,58 +132,6 @@ def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds
         verdicts.append(feasible)
     assert verdicts.count(True) >= len(seeds) / 2
     assert verdicts.count(False) >= 0.15 * len(seeds)
-
-
-def known_draws(seed):
-    """Evidence of known draws, tampered with every second time, and whether it can be met."""
-    rng, schema, names, trees, X, y = forest(seed)
-    b = bootstrap_draws(len(trees), len(X), rng)
-    release = drawn(trees, names, X, y, 2, b)
-    if seed % 2:
-        release = tampered(release, rng)
-    worlds = ordered_datasets(release, schema, b, distinct=False, most=0)
-    evidence = KnownDraws(Geometry.of(release, schema), b, use_distinct=False)
-    return evidence, schema, worlds is None
-
-
-@seeds(200, fast=15)
-def test_known_draws_the_verdict_is_that_of_brute_force(seeds):
-    verdicts = []
-    for seed in seeds:
-        evidence, schema, feasible = known_draws(seed)
-        answer = attacked(evidence, seed=seed)
-        assert_verdict(answer, feasible)
-        if feasible:
-            assert_meets_counts(answer, evidence.geometry.release, schema, evidence.draws)
-            assert_modest(answer)
-        verdicts.append(feasible)
-    assert verdicts.count(True) >= len(seeds) / 2
-    assert verdicts.count(False) >= 0.15 * len(seeds)
-
-
-def three_classes(schema, seed):
-    """Trees, and rows of three classes or none."""
-    rng = np.random.default_rng(seed)
-    names = shuffled(schema.columns, rng)
-    X = some_rows(schema, names, int(rng.integers(0, 7)), rng)
-    y = rng.integers(3, size=len(X))
-    return rng, names, [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)], X, y
-
-
-@examples(40, fast=5)
-@given(schemas(), st.integers(0, 2**32))
-def test_every_kind_of_column_meets_its_counts(schema, seed):
-    rng, names, trees, X, y = three_classes(schema, seed)
-    release = counted(trees, names, X, y, 3)
-    answer = attacked(ExactCounts(Geometry.of(release, schema)))
-    assert answer.status == "feasible"
-    assert_meets_counts(answer, release, schema)
-    if len(X):
-        b = bootstrap_draws(len(trees), len(X), rng)
-        release = drawn(trees, names, X, y, 3, b)
-        answer = attacked(KnownDraws(Geometry.of(release, schema), b, use_distinct=False))
-        assert answer.status == "feasible"
-        assert_meets_counts(answer, release, schema, b)
 
 
 @cache
@@ -535,24 +477,3 @@ def test_noisy_counts_the_rows_are_the_likeliest_of_all(seeds):
     # Rows are left out, and added, where their number is not known.
     assert {-1, 0, 1} <= set(lengths)
     assert set(lengths[::2]) == {0}
-
-
-SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-@pytest.mark.shared
-def test_a_forest_of_the_paper_is_solved():
-    if not (SHARED / "dp_forests_compas.npz").is_file():
-        pytest.skip("DRAFT-DP's forests are not there")
-    data = load_draft("compas", SHARED)
-    release = load_dp_forest(SHARED / "dp_forests_compas.npz", 1, 3, 0, 30.0)
-    evidence = NoisyCounts(Geometry.of(release, data.schema), 100, release.noise, (100, 100))
-    answer = attacked(evidence)
-    assert answer.status == "likely"
-    X, y = table_of(answer, release)
-    assert data.schema.valid(X, release.feature_names).all()
-    assert answer.rows[0].misfit == np.abs(noise_in(release, X, y)).sum()
-    # The rows behind the forest are one of the answers that the solver may give.
-    behind = data.X[list(release.feature_names)].to_numpy(dtype=float)[:100]
-    assert answer.numbers["optimal"]
-    assert log_noise(release, X, y) >= log_noise(release, behind, data.y.to_numpy()[:100]) - 0.01

@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from helpers.documents import rewrite
+from helpers.examples import spread
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 
@@ -446,41 +447,45 @@ def text(value):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        # state set on a name, on a list, on a number
-        opcodes(name("builtins", "list"), b"}", text("a"), b"K\x01", b"sb"),
-        opcodes(b"]}b"),
-        opcodes(b"K\x01}b"),
-        # a call of what is no name
-        opcodes(text("os"), b")R"),
-        opcodes(b"])\x81"),
-        # the older ways to make an object
-        b"(ios\nsystem\n.",
-        opcodes(b"(", name("os", "system"), text("true"), b"o"),
-        # extension codes
-        opcodes(b"\x82\x01"),
-        # lengths that lie
-        opcodes(b"\x8e" + struct.pack("<Q", 1 << 60)),
-        opcodes(b"\x96" + struct.pack("<Q", 1 << 60)),
-        opcodes(b"B" + struct.pack("<I", 1 << 31)),
-        # memory that was never filled
-        opcodes(b"h\x07"),
-        # no end, nothing on the stack
-        b"\x80\x04]",
-        b"\x80\x04.",
-        b"\x80\x05" + b"(" * 100_000,
-        # an array that does not fit, of a type that is none
-        opcodes(
-            name("numpy._core.multiarray", "_reconstruct"),
-            name("numpy", "ndarray") + b"K\x00\x85C\x01b\x87R",
-            b"(K\x01J\xff\xff\xff\x7f\x85",
-            name("numpy", "dtype") + text("f8") + b"\x89\x88\x87R\x89C\x04abcdtb",
-        ),
-        opcodes(name("numpy", "dtype") + text("nope") + b"\x85R"),
-        # compressed, and cut short
-        b"\x78\x9c" + b"\x00" * 20,
-        b"\x1f\x8b\x08\x00" + b"\x00" * 20,
-    ],
+    spread(
+        [
+            # state set on a name, on a list, on a number
+            opcodes(name("builtins", "list"), b"}", text("a"), b"K\x01", b"sb"),
+            opcodes(b"]}b"),
+            opcodes(b"K\x01}b"),
+            # a call of what is no name
+            opcodes(text("os"), b")R"),
+            opcodes(b"])\x81"),
+            # the older ways to make an object
+            b"(ios\nsystem\n.",
+            opcodes(b"(", name("os", "system"), text("true"), b"o"),
+            # extension codes
+            opcodes(b"\x82\x01"),
+            # lengths that lie
+            opcodes(b"\x8e" + struct.pack("<Q", 1 << 60)),
+            opcodes(b"\x96" + struct.pack("<Q", 1 << 60)),
+            opcodes(b"B" + struct.pack("<I", 1 << 31)),
+            # memory that was never filled
+            opcodes(b"h\x07"),
+            # no end, nothing on the stack
+            b"\x80\x04]",
+            b"\x80\x04.",
+            b"\x80\x05" + b"(" * 100_000,
+            # an array that does not fit, of a type that is none
+            opcodes(
+                name("numpy._core.multiarray", "_reconstruct"),
+                name("numpy", "ndarray") + b"K\x00\x85C\x01b\x87R",
+                b"(K\x01J\xff\xff\xff\x7f\x85",
+                name("numpy", "dtype") + text("f8") + b"\x89\x88\x87R\x89C\x04abcdtb",
+            ),
+            opcodes(name("numpy", "dtype") + text("nope") + b"\x85R"),
+            # compressed, and cut short
+            b"\x78\x9c" + b"\x00" * 20,
+            b"\x1f\x8b\x08\x00" + b"\x00" * 20,
+        ],
+        fast=5,
+        each=True,
+    ),
 )
 def test_a_malformed_pickle_is_an_error(tmp_path, data):
     path = tmp_path / "model.pkl"

@@ -199,14 +199,6 @@ def test_a_bagging_that_drew_without_replacement():
     assert release.trees[0].totals[0] == 20
 
 
-def test_a_class_that_a_tree_never_drew():
-    y = np.array(["a"] * (N - 1) + ["b"])
-    model = RandomForestClassifier(20, random_state=0).fit(X, y)
-    release = to_release(model)
-    assert any(t.counts[0, 1] == 0 for t in release.trees)
-    assert_true(release, model, X, y)
-
-
 # ----------------------------------------------------------------------------------------- weights
 
 

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 )
 
 import treeleak
+from helpers.examples import spread
 from treeleak.core.errors import NotCovered
 from treeleak.release import to_release
 from treeleak.release.adapters.boosted import DIFFERENT
@@ -72,7 +73,7 @@ def test_each_table_is_a_part(name):
         treeleak.reconstruct(release, time_limit=5)
 
 
-@pytest.mark.parametrize("name", ["forest", "all rows", "bagging"])
+@pytest.mark.parametrize("name", spread(["forest", "all rows", "bagging"], fast=1, each=True))
 @pytest.mark.filterwarnings("ignore:Warm-start")
 def test_the_audit_rebuilds_each_table(name):
     audit = treeleak.audit(continued(name), time_limit=60)

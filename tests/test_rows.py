@@ -530,21 +530,12 @@ def test_without_time_the_solver_proves_nothing():
         if world is not None:
             choice = columns_of(problem, places, world)
             assert not RowSolver(problem).always(choice, stopped, 10.0, 0)[1]
+        assert RowSolver(problem).solve(stopped, 10.0, 0) is None
         same, proved = RowSolver(problem).always(
             random_choice(problem, np.random.default_rng(0)), clock(), 0.0, 0
         )
         assert same.all()
         assert not proved
-
-
-def test_a_search_that_the_solver_gives_up_proves_nothing():
-    _, problem, _, _ = next(open_cases(1, narrowed=True))
-    choice = random_choice(problem, np.random.default_rng(0))
-    (over := clock()).stop()
-    same, proved = RowSolver(problem).always(choice, over, 10.0, 0)
-    assert same.all()
-    assert not proved
-    assert RowSolver(problem).solve(over, 10.0, 0) is None
 
 
 # ---------------------------------------------------------------------------- the integer program

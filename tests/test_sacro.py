@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 import treeleak
 from helpers.cli import run
+from helpers.examples import spread
 from treeleak.bridges.sacro_report import ATTACK_NAME, _parameters
 from treeleak.bridges.sacro_target import OPAQUE, parse_yaml, read_target
 from treeleak.core.errors import BadInput
@@ -99,6 +100,7 @@ def folder(tmp_path, model):
 # --------------------------------------------------------------------------------------- audit
 
 
+@pytest.mark.slow
 def test_a_folder_is_audited_with_its_rows(folder):
     out = folder.parent / "audit.json"
     done = run("audit", folder, "--trust-pickle", "--json", out, "--time-limit", 20)
@@ -204,17 +206,21 @@ def test_nothing_outside_the_folder_is_read(folder, name):
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [
-        ("model_path: model.pkl", "model_path: ''", "model_path"),
-        ("model_path: model.pkl", "model_path: other.pkl", "no file"),
-        ("model_path: model.pkl", "model_path: 3", "name of a file"),
-        ("SklearnModel", "PytorchModel", "PytorchModel"),
-        ("    - 2\n", "    - -2\n", "whole numbers"),
-        ("    - 2\n", "    - 1\n", "different"),
-        ("y_train_path: y_train.pkl", "y_train_path: y_test.pkl", "60 rows"),
-        ("X_train_path: X_train.pkl", "X_train_path: ''", "labels without rows"),
-        ("safemodel: []", "safemodel: [", "line"),
-    ],
+    spread(
+        [
+            ("model_path: model.pkl", "model_path: ''", "model_path"),
+            ("model_path: model.pkl", "model_path: other.pkl", "no file"),
+            ("model_path: model.pkl", "model_path: 3", "name of a file"),
+            ("SklearnModel", "PytorchModel", "PytorchModel"),
+            ("    - 2\n", "    - -2\n", "whole numbers"),
+            ("    - 2\n", "    - 1\n", "different"),
+            ("y_train_path: y_train.pkl", "y_train_path: y_test.pkl", "60 rows"),
+            ("X_train_path: X_train.pkl", "X_train_path: ''", "labels without rows"),
+            ("safemodel: []", "safemodel: [", "line"),
+        ],
+        fast=3,
+        each=True,
+    ),
 )
 def test_what_is_wrong_is_named(folder, old, new, said):
     text = (folder / "target.yaml").read_text()

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
-from helpers.examples import examples, shared
+from helpers.examples import examples, shared, spread
 from helpers.in_order import check_form
 from helpers.patient import AMPLE
 from helpers.tables import compas_sample
@@ -82,7 +82,7 @@ def of_binaries(seed: int) -> tuple[RandomForestClassifier, treeleak.Schema]:
     return forest, treeleak.Schema([treeleak.Binary(c) for c in X])
 
 
-@pytest.mark.parametrize("seed", [2, 5, pytest.param(11, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", spread([2, 5, 11], fast=1))
 def test_samples_stand_as_often_as_all_datasets_that_meet_the_counts(seed):
     """Where the population is known, each of these has a probability."""
     forest, schema = of_binaries(seed)
@@ -152,6 +152,7 @@ def test_counts_are_kept_where_the_grid_has_no_table():
         np.testing.assert_array_equal(chain.state.rows, held)
 
 
+@pytest.mark.slow
 @few_are_enough
 def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch):
     X, y, compas = compas_sample(20)
@@ -196,7 +197,7 @@ def test_more_trees_err_less_and_no_answer_more_than_a_guess():
 @pytest.mark.slow
 @few_are_enough
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
-    X, y, compas = compas_sample(100)
+    X, y, compas = compas_sample(60)
     forest = RandomForestClassifier(10, max_depth=2, random_state=0).fit(X, y)
     found = treeleak.reconstruct(forest, compas.schema, "known", 60.0, 0)
     values, labels = found.most_likely

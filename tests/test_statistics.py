@@ -233,7 +233,11 @@ def test_tests_for_categories_are_not_covered_everywhere():
         Geometry.of(categorical(), Schema([Numeric("a")]))
 
 
-@pytest.mark.parametrize("sampling", [AllRows(), Disjoint()], ids=["all rows", "a row for a tree"])
+@pytest.mark.parametrize(
+    "sampling",
+    [pytest.param(AllRows(), marks=pytest.mark.slow), Disjoint()],
+    ids=["all rows", "a row for a tree"],
+)
 def test_beside_noise_a_test_for_a_category_says_what_the_same_threshold_does(sampling):
     held = NodeStatistic(ROWS, values(0, 0, 4, 0, 0, 3).reshape(3, 2))
     sets = CategorySets(np.array([0]), np.array([1]))

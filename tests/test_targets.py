@@ -194,11 +194,9 @@ def test_rebuilt_rows_come_with_targets_and_their_ends():
     assert None not in shown["targets"]["likeliest"]
 
 
-@pytest.mark.parametrize(
-    ("leaf", "seed"), [(4, 0), *(pytest.param(5, k, marks=pytest.mark.slow) for k in (0, 2))]
-)
-def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("leaf", [4, pytest.param(5, marks=pytest.mark.slow)])
+def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf):
+    rng = np.random.default_rng(0)
     X = np.array([[i >> k & 1 for k in range(6)] for i in rng.integers(0, 64, 50)])
     y = X @ rng.normal(size=6) + 0.5 * rng.normal(size=50)
     model = HistGradientBoostingRegressor(min_samples_leaf=leaf, max_iter=60).fit(X, y)
@@ -214,14 +212,13 @@ def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
     assert by_counts.status == found.status == "feasible"
     assert right(by_counts) < right(found) == 50
     assert found.notes.count(CONTRADICTED) == 0
-    # Only counts prove, and the other answer meets them all: it has each proved row as well. How
-    # many the solver proves within its budget differs: of the last case, three rows or none.
+    # Only counts prove, and the other answer meets them all: it has each proved row as well.
     proved, other = (
         Counter(map(tuple, rows.to_numpy().tolist()))
         for rows in (found.X[found.proved.to_numpy()], by_counts.X)
     )
     assert proved <= other
-    assert proved.total() or (leaf, seed) == (5, 2)
+    assert proved.total()
     right_targets = {tuple(row): value for row, value in zip(X.tolist(), y, strict=True)}
     told = found.outcomes.notna()
     for row, value in zip(found.X[told].to_numpy().tolist(), found.y[told], strict=True):

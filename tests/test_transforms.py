@@ -178,30 +178,18 @@ def test_a_file_says_what_the_estimator_says(tmp_path_factory, step):
 
 
 @pytest.mark.parametrize(
-    ("step", "columns"),
+    "step",
     [
-        (StandardScaler(), NUMBERS),
-        (MinMaxScaler((2, 9)), NUMBERS),
-        (MaxAbsScaler(), NUMBERS),
-        (RobustScaler(unit_variance=True), NUMBERS),
-        (OrdinalEncoder(), WORDS),
-        (OneHotEncoder(drop="if_binary"), WORDS),
-        (OneHotEncoder(handle_unknown="ignore"), WORDS),
-        (made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"), ["age", "pay"]),
-        (
-            made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
-            ["age", "pay"],
-        ),
+        RobustScaler(unit_variance=True),
+        made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"),
+        made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
     ],
 )
-def test_the_inverse_is_that_of_scikit_learn(step, columns):
-    X = table()[columns]
+def test_the_inverse_is_that_of_scikit_learn(step):
+    X = table()[["age", "pay"]]
     model = fitted(step, X)
     own = model[0].inverse_transform(model[0].transform(X))
-    expected = pd.DataFrame(own, columns=columns)
-    if columns is not WORDS:
-        expected = expected.astype(float)
-    assert_same(back(step, X, model), expected)
+    assert_same(back(step, X, model), pd.DataFrame(own, columns=list(X)).astype(float))
 
 
 def gaps():
@@ -588,6 +576,7 @@ def test_what_is_known_beside_the_model_stays_in_its_columns():
     assert list(population.without_population.X.columns) == ["job", "age"]
 
 
+@pytest.mark.slow
 def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
     step = ColumnTransformer([("job", OrdinalEncoder(), ["job"]), ("age", MaxAbsScaler(), ["age"])])
@@ -609,6 +598,7 @@ def test_an_earlier_model_of_other_units_is_refused():
         treeleak.reconstruct(later, earlier=earlier)
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_the_columns_of_the_input(tmp_path):
     X, y = people()
     skops.io.dump(forest(X, y), tmp_path / "model.skops")

@@ -22,7 +22,6 @@ from helpers.releases import counted, drawn, leaves_of, random_tree, summed, tre
 from treeleak.core.clock import Clock
 from treeleak.core.errors import Mismatch
 from treeleak.release import to_release
-from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
@@ -158,17 +157,6 @@ def test_distinct_rows_are_compared_if_asked_for():
     assert "1 distinct rows, these rows give 2" in str(check.first)
     bare = replace(release, trees=tuple(t.with_counts(distinct=None) for t in release.trees))
     assert check_rows(bare, X, y, b).ok
-
-
-def test_rows_of_a_scikit_learn_bootstrap_pass_with_the_draws_of_its_seeds():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(50, 4)), rng.integers(3, size=50)
-    model = RandomForestClassifier(8, max_samples=0.6, random_state=0).fit(X, y)
-    release = to_release(model)
-    b = known_draws(release).counts
-    assert check_rows(release, X, y, b).ok
-    assert not check_rows(release, X, y).ok
-    assert not check_rows(release, X[::-1], y[::-1], b).ok
 
 
 def test_an_interrupt_stops_the_clock_and_the_handler_comes_back(request):

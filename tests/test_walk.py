@@ -318,7 +318,7 @@ WALKS = [
 ]
 
 SOME_WALKS = [("none", "classes"), ("draws", "inner"), ("distinct", "swaps")]
-"""Walked in the fast suite."""
+"""Walked each time."""
 
 
 @pytest.mark.parametrize(
@@ -326,13 +326,14 @@ SOME_WALKS = [("none", "classes"), ("draws", "inner"), ("distinct", "swaps")]
     # What is learned is told the classes: they do not change then.
     [
         pytest.param(
-            *how, likes, marks=() if likes == "near" and how in SOME_WALKS else pytest.mark.slow
+            *how, likes, marks=pytest.mark.each if likes == "near" and how in SOME_WALKS else ()
         )
         for how in WALKS
         for likes in ("flat", "near", "learned")
         if "classes" not in how or likes != "learned"
     ],
 )
+@pytest.mark.slow
 def test_a_long_walk_sees_every_table_as_often_as_it_is_likely(kind, mix, likes):
     how_to = MIXES[mix]
     case = two_classes(kind)

@@ -269,7 +269,7 @@ def test_large_leaves_on_raw_numbers_are_no_leak(load, control):
         own, y[own.index]
     )
     others = X.drop(own.index) if control else None
-    found = treeleak.audit(forest, own, y[own.index], time_limit=4, control=others)
+    found = treeleak.audit(forest, own, y[own.index], time_limit=2, control=others)
     m = found.measurement
     assert m.error < m.guess_mean - 3 * m.guess_sd
     # Shadow models of half of the rows may tell who was among them; the rows do not.
@@ -346,9 +346,6 @@ def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(leaking, tmp_path
     )
     ruling = treeleak.judge(found, treeleak.read_policy(tmp_path / "q.toml"))
     assert {c.key: c.state for c in ruling.checks}["possible_leak"] == "met"
-
-
-# ------------------------------------------------------------------------------------ time needed
 
 
 # --------------------------------------------------------------------- columns that no tree tests

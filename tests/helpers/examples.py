@@ -48,7 +48,7 @@ def seeds(n: int, *, fast: int) -> Callable[[Test], Test]:
 
 def by_default() -> int:
     """How many examples a test tries that does not say."""
-    return 10 if only_fast else shared(100, 20)
+    return 6 if only_fast else shared(100, 20)
 
 
 def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
@@ -74,12 +74,16 @@ def shared(n: int, least: int) -> int:
     return min(n, max(least, round(SHARE * n)))
 
 
-def spread(cases: Iterable[Any], *, fast: int) -> list[Any]:
-    """All cases of a parametrised test; ``fast`` of them, evenly spread, are not slow."""
+def spread(cases: Iterable[Any], *, fast: int, each: bool = False) -> list[Any]:
+    """All cases of a parametrised test; ``fast`` of them, evenly spread, are not slow.
+
+    With ``each``, the slow suite tries all others, too, and not a share of them.
+    """
     every = list(cases)
     kept = _spread_over(len(every), fast)
+    others = [pytest.mark.slow, *[pytest.mark.each] * each]
     return [
-        pytest.param(*_arguments(case), marks=() if i in kept else pytest.mark.slow)
+        pytest.param(*_arguments(case), marks=() if i in kept else others)
         for i, case in enumerate(every)
     ]
 
