@@ -1,0 +1,233 @@
+"""What files of boosting libraries say twice: it follows from the rest of the file.
+
+What does not is left over, for somebody may have put it there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.auditing.inventory.shapes import Place, array_in, inside
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.city_hash import category_hash
+from treeleak.release.adapters.catboost_ctr import codes_of
+
+_NO_PARENT, _ADDED = 2**31 - 1, 1e-4
+_RATE, _TINY = 1e-6, 1e-30
+"""Roundings of three numbers in single precision, and where it has fewer digits."""
+_SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
+"""Losses for which leaves get another value once they are grown."""
+"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
+_PRINTED = 1e-4
+"""How far sums may be off of numbers that are printed with six digits."""
+_ENDS = re.compile(r"\[([^:\]]+):([^:\]]+)\]")
+_KIND = re.compile(r'"type":"(\w+)"')
+_CATEGORY = '"cat_feature_value"'
+_COUNTING = ("Borders", "Buckets", "Counter", "FeatureFreq")
+_EMPTY = 2**64 - 1
+_SMALL, _RARE = np.uint64(2**44), 18
+"""Of mixed values, one in a million is smaller; in a table of 2^18 none is, by all odds."""
+
+
+def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List what stands in trees where XGBoost writes what follows from the rest of the tree.
+
+    That is: parents, the sums of second derivatives of inner nodes, what leaves would test, numbers
+    of trees and of columns, and where the categories of a node begin.
+    """
+    learner = inside(root.get("Model", root), "learner")
+    booster = inside(learner, "gradient_booster")
+    trees = inside(inside(booster, "gbtree") or booster, "model", "trees")
+    columns = inside(learner, "learner_model_param", "num_feature")
+    for t, tree in enumerate(trees if isinstance(trees, list) else []):
+        if not isinstance(tree, Mapping):
+            continue
+        for key in _odd_lists(tree):
+            if key == "base_weights" and inside(learner, "objective", "name") in _SET_ANEW:
+                continue
+            yield ("trees", t, key), tree.get(key)
+        if str(tree.get("id", t)) != str(t):
+            yield ("trees", t, "id"), tree["id"]
+        param, children = inside(tree, "tree_param"), array_in(tree.get("left_children"))
+        if children is not None:
+            n_deleted = len(children) - 1 - 2 * int((children != -1).sum())
+            if (said := str(inside(param, "num_deleted") or 0)) != str(n_deleted):
+                yield ("trees", t, "num_deleted"), said
+        if (said := inside(param, "num_feature")) not in (None, "0", columns):
+            yield ("trees", t, "num_feature"), said
+
+
+def _odd_lists(tree: Mapping[str, Any]) -> Iterator[str]:
+    """Name the lists of a tree that do not follow from the others; nothing if it is no tree."""
+    held = {key: array for key, value in tree.items() if (array := array_in(value)) is not None}
+    left, right = (held.get(key) for key in ("left_children", "right_children"))
+    if left is None or right is None or len(left) != len(right) or not len(left):
+        return
+    n, leaf = len(left), left == -1
+    below = np.stack([left, right])[:, ~leaf].astype(np.int64)
+    if not ((below > 0) & (below < n)).all():
+        return
+    held = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
+    parents = np.full(n, -1.0)
+    parents[below] = np.flatnonzero(~leaf)
+    n_deleted = int((parents[1:] == -1).sum())
+    said = held.get("parents", parents)
+    if (np.where(said == _NO_PARENT, -1, said) != parents).any():
+        yield "parents"
+    # A leaf whose children were pruned still has its test.
+    for key in ("split_indices", "default_left", "loss_changes", "split_type"):
+        if key in held and np.count_nonzero(held[key][leaf & (parents > -1)]) > n_deleted:
+            yield key
+    # Some programs write the same number everywhere.
+    if (sums := held.get("sum_hessian")) is not None and np.ptp(sums) > 0:
+        added = sums[below].sum(axis=0)
+        if (np.abs(added - sums[~leaf]) > _ADDED * np.maximum(np.abs(added), 1.0)).any():
+            yield "sum_hessian"
+    # A leaf adds its weight times the rate of learning: both are stated.
+    at = leaf & (parents > -1) if n > 1 else leaf
+    weights, added = (held.get(k, np.zeros(n))[at] for k in ("base_weights", "split_conditions"))
+    if weights.any():
+        k = np.abs(weights).argmax()
+        off = np.abs(added - weights * (added[k] / weights[k]))
+        if (off > _RATE * np.maximum(np.abs(added), _TINY)).any():
+            yield "base_weights"
+    if "leaf_child_counts" in held and held["leaf_child_counts"].max() > 2:
+        yield "leaf_child_counts"
+    nodes, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (
+        "nodes", "segments", "sizes"))  # fmt: skip
+    if (np.diff(nodes) <= 0).any() or (sizes <= 0).any() or len(nodes) != len(sizes):
+        yield "categories_nodes"
+    if not np.array_equal(starts, np.cumsum(sizes) - sizes):
+        yield "categories_segments"
+
+
+def of_lightgbm(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List counts, weights, importances and ranges that are not those of trees and columns."""
+    stored = state.get("trees")
+    trees = [t for t in stored if isinstance(t, Mapping)] if isinstance(stored, list) else []
+    for t, tree in enumerate(trees):
+        for inner, leaf in (("internal_count", "leaf_count"), ("internal_weight", "leaf_weight")):
+            held, below = array_in(tree.get(inner)), array_in(tree.get(leaf))
+            if held is None or below is None or not len(held) or not held.any():
+                continue
+            added = _added(tree, below)
+            # Versions before 4 leave the root out.
+            if added is None or len(added) != len(held):
+                yield ("trees", t, inner), tree[inner]
+                continue
+            off = np.abs(added - held) * (held != 0)
+            if (off > _PRINTED * np.maximum(added, 1.0)).any():
+                yield ("trees", t, inner), tree[inner]
+        if not _numbered(tree):
+            yield ("trees", t, "right_child"), tree.get("right_child")
+    listed = array_in(state.get("importances"))
+    if listed is not None and len(listed) and not _are_importances(listed, trees):
+        yield ("importances",), state["importances"]
+    infos = str(state.get("feature_infos", "")).split()
+    ends = [found for info in infos if (found := _ENDS.fullmatch(info))]
+    pairs = [(found[0], array_in(list(found.groups()))) for found in ends]
+    if odd := [info for info, pair in pairs if pair is None or pair[0] > pair[1]]:
+        yield ("feature_infos",), odd
+    categories = state.get("pandas_categorical")
+    if isinstance(categories, str) and len(categories) > len("null"):
+        try:
+            categories = json.loads(categories)
+        except (ValueError, RecursionError):
+            return
+    if isinstance(categories, list) and len(categories) > len(infos) - len(ends):
+        yield ("pandas_categorical",), categories
+
+
+def _children(tree: Mapping[str, Any]) -> IntArray | None:
+    """Children of each node, leaves as -1 and less; None if these are no numbers of nodes."""
+    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
+    n = len(sides[0]) if sides[0] is not None else 0
+    if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
+        return None
+    return np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+
+
+def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
+    """Add what leaves hold up to the root; None if nodes do not lead to each other."""
+    children = _children(tree)
+    if children is None or len(children) != len(leaves) - 1:
+        return None
+    if (children >= len(children)).any() or (~children >= len(leaves)).any():
+        return None
+    out = np.zeros(len(children))
+    # A node is numbered before those below it.
+    for v in range(len(children) - 1, -1, -1):
+        out[v] = sum(leaves[~c] if c < 0 else out[c] for c in children[v])
+    return out
+
+
+def _numbered(tree: Mapping[str, Any]) -> bool:
+    """Say whether a split gives the next number to the leaf on its right, and keeps the other."""
+    children = _children(tree)
+    if children is None:  # What reads the trees refuses others.
+        stated = array_in(tree.get("left_child"))
+        return stated is None or not len(stated)
+    first = np.zeros(len(children) + 1, dtype=np.int64)
+    for v in range(len(children) - 1, -1, -1):
+        left, right = (~c if c < 0 else first[min(c, len(children))] for c in children[v])
+        if right != v + 1:
+            return False
+        first[v] = left
+    return int(first[0]) == 0
+
+
+def _are_importances(listed: FloatArray, trees: list[Mapping[str, Any]]) -> bool:
+    """Say whether these count the splits on each column, or add up their gains."""
+    splits, gains = dict[float, float](), dict[float, float]()
+    for tree in trees:
+        tested, gain = (array_in(tree.get(key)) for key in ("split_feature", "split_gain"))
+        for k, column in enumerate([] if tested is None else tested.tolist()):
+            splits[column] = splits.get(column, 0) + 1
+            more = gain[k] if gain is not None and k < len(gain) else 0.0
+            gains[column] = gains.get(column, 0.0) + more
+    given, counted, added = (np.sort(list(x)) for x in (listed, splits.values(), gains.values()))
+    # Gains are cut to whole numbers.
+    near = len(given) == len(added) and bool((np.abs(given - added) <= 1 + _PRINTED * added).all())
+    return np.array_equal(given, counted) or near
+
+
+def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List tables of categories that count no rows of one and the same training.
+
+    A value is made of hashes of categories, which CatBoost mixes to 64 bits; tables of a kind count
+    as many rows of each class. A place without a value repeats the numbers of another.
+    """
+    named = inside(root, "features_info", "cat_features_hash")
+    for k, entry in enumerate(named if isinstance(named, list) else []):
+        text, code = str(inside(entry, "value")), inside(entry, "hash")
+        expected = category_hash(text)
+        if expected is not None and (not isinstance(code, int) or (code - expected) % 2**32):
+            yield ("features_info", "cat_features_hash", k, "hash"), code
+    tables, totals = inside(root, "ctr_data"), dict[tuple[str, int], NDArray[Any]]()
+    for key, table in tables.items() if isinstance(tables, Mapping) else ():
+        kind, stride = _KIND.search(str(key)), inside(table, "hash_stride")
+        cells, most = inside(table, "hash_map"), inside(table, "counter_denominator")
+        if kind is None or not isinstance(cells, list) or not isinstance(stride, int):
+            continue
+        if stride < 2 or len(cells) % stride:
+            continue  # What reads the trees refuses it.
+        values = [int(x) if str(x).isdigit() and int(x) < _EMPTY else 0 for x in cells[::stride]]
+        listed = np.array(values, dtype=np.uint64)
+        held, numbers = listed > 0, [cells[k::stride] for k in range(1, stride)]
+        plain = all(isinstance(x, (int, float)) for column in numbers for x in column)
+        counts = np.array(numbers if plain else np.zeros((stride - 1, len(held))), dtype=float).T
+        few = int((listed[held] < _SMALL).sum()) > len(held) >> _RARE
+        single = str(key).count('"combination_element"') == 1 and _CATEGORY in str(key)
+        mixed = not few and (not single or bool(codes_of(listed[held])[1].all()))
+        repeats = {*map(tuple, counts[~held].tolist())} <= {*map(tuple, counts[held].tolist())}
+        sums = counts[held].sum(axis=0)[0 if kind[1] in _COUNTING else -1 :]
+        same = np.array_equal(totals.setdefault((kind[1], stride), sums), sums)
+        known = most in (0, None, sums.sum(), counts[held].max(initial=0))
+        if not (plain and mixed and repeats and same and known):
+            yield ("ctr_data", str(key)), table
