@@ -295,6 +295,19 @@ def test_lies_in_a_lightgbm_model_are_named(change, why, tmp_path):
     assert re.search(why, str(found)), found
 
 
+@pytest.mark.parametrize("key", ["loss_changes", "base_weights"])
+@pytest.mark.parametrize("file", ["regression.json", "softprob.json"])
+def test_gains_and_values_that_leaves_do_not_give_are_unknown(file, key, tmp_path):
+    root = json.loads((XGBOOST / file).read_text())
+    tree = trees_of(root)[1]
+    inner = next(v for v, child in enumerate(tree["left_children"]) if child != -1)
+    tree[key][inner] = tree[key][inner] * 1.01 + 0.01
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    assert key in {rest.what for rest in laid_out(read_model(path)).leftovers}
+    assert not laid_out(read_model(XGBOOST / file)).leftovers
+
+
 @pytest.mark.parametrize("ends", ["[a:b]", "[1:x]", "[2:1]"])
 def test_ends_of_columns_that_are_none_are_unknown(ends, tmp_path):
     path = tmp_path / "model.txt"

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.shapes import Place, array_in, inside
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.city_hash import category_hash
+from treeleak.core.private import dataclass
 from treeleak.release.adapters.catboost_ctr import codes_of
 
 _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
 _RATE, _TINY = 1e-6, 1e-30
 """Roundings of three numbers in single precision, and where it has fewer digits."""
+"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
 """Losses for which leaves get another value once they are grown."""
-"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
+_CUT_OFF = "count:poisson"
+"""The loss whose steps XGBoost bounds by default (max_delta_step)."""
+_FITS = 1e-4
+"""How far numbers in single precision are off an equation between them, as a share of the largest:
+up to 1e-5 in models of XGBoost 0.90 to 3.2."""
 _PRINTED = 1e-4
 """How far sums may be off of numbers that are printed with six digits."""
 _ENDS = re.compile(r"\[([^:\]]+):([^:\]]+)\]")
@@ -38,18 +44,21 @@ _SMALL, _RARE = np.uint64(2**44), 18
 def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """List what stands in trees where XGBoost writes what follows from the rest of the tree.
 
-    That is: parents, the sums of second derivatives of inner nodes, what leaves would test, numbers
-    of trees and of columns, and where the categories of a node begin.
+    That is: parents, the sums of second derivatives of inner nodes, their values and gains, what
+    leaves would test, numbers of trees and of columns, and where the categories of a node begin.
     """
     learner = inside(root.get("Model", root), "learner")
     booster = inside(learner, "gradient_booster")
     trees = inside(inside(booster, "gbtree") or booster, "model", "trees")
     columns = inside(learner, "learner_model_param", "num_feature")
-    for t, tree in enumerate(trees if isinstance(trees, list) else []):
-        if not isinstance(tree, Mapping):
-            continue
-        for key in _odd_lists(tree):
-            if key == "base_weights" and inside(learner, "objective", "name") in _SET_ANEW:
+    loss = inside(learner, "objective", "name")
+    listed = [t if isinstance(t, Mapping) else {} for t in trees] if isinstance(trees, list) else []
+    read = {t: nodes for t, tree in enumerate(listed) if (nodes := _Nodes.of(tree)) is not None}
+    for t, key in () if loss == _CUT_OFF else _odd_steps(read):
+        yield ("trees", t, key), listed[t][key]
+    for t, tree in enumerate(listed):
+        for key in _odd_lists(read[t]) if t in read else ():
+            if key == "base_weights" and loss in _SET_ANEW:
                 continue
             yield ("trees", t, key), tree.get(key)
         if str(tree.get("id", t)) != str(t):
@@ -63,22 +72,109 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
             yield ("trees", t, "num_feature"), said
 
 
-def _odd_lists(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Name the lists of a tree that do not follow from the others; nothing if it is no tree."""
-    held = {key: array for key, value in tree.items() if (array := array_in(value)) is not None}
-    left, right = (held.get(key) for key in ("left_children", "right_children"))
-    if left is None or right is None or len(left) != len(right) or not len(left):
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """The lists of a tree of XGBoost that have a number for each node."""
+
+    held: Mapping[str, NDArray[Any]]
+    leaf: BoolArray
+    below: IntArray
+    """Shape (2, nodes that are no leaves). Their children."""
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any]) -> _Nodes | None:
+        """Take them from a document; None if it is no tree."""
+        held = {key: array for key, value in tree.items() if (array := array_in(value)) is not None}
+        left, right = (held.get(key) for key in ("left_children", "right_children"))
+        if left is None or right is None or len(left) != len(right) or not len(left):
+            return None
+        n, leaf = len(left), left == -1
+        below = np.stack([left, right])[:, ~leaf].astype(np.int64)
+        if not ((below > 0) & (below < n)).all():
+            return None
+        sized = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
+        return cls(sized, leaf, below)
+
+
+def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
+    """List values of inner nodes, and gains, that do not follow from values of leaves.
+
+    A node whose rows have derivatives G, and second ones H, has the value v = -T(G) / (H + l2),
+    where T moves G towards 0 by l1; a leaf is written times a rate. G adds up over children, and
+    the gain is that of v^2 (H + l2). Both are linear in the few numbers that all trees share.
+    """
+    values, gains = list[_Equations](), list[_Equations]()
+    for t, nodes in trees.items():
+        lists = [nodes.held.get(k) for k in ("base_weights", "sum_hessian", "loss_changes")]
+        if any(one is None for one in lists) or not nodes.below.size:
+            continue
+        v, h, gain = (np.asarray(one, dtype=float) for one in lists)
+        inner, low = ~nodes.leaf, nodes.leaf[nodes.below]
+        if not np.ptp(h) or not np.isfinite([v, h, gain]).all():
+            continue
+
+        def of(x: FloatArray, side: BoolArray, below: IntArray = nodes.below) -> FloatArray:
+            return np.asarray(np.where(side, x[below], 0.0).sum(axis=0))
+
+        if v[inner].any():
+            signs = np.sign(v[inner]) - np.sign(v[nodes.below]).sum(axis=0)
+            A = [of(v, ~low) - v[inner], of(v * h, low), of(v, low), -signs]
+            size = np.abs(v[inner] * h[inner]) + np.abs((v * h)[nodes.below]).sum(axis=0)
+            held = v[inner] * h[inner] - of(v * h, ~low)
+            # Where T gives 0, it does not say what of.
+            sure = (v[inner] != 0) & (v[nodes.below] != 0).all(axis=0)
+            values.append(_Equations(t, np.stack(A, axis=1)[sure], held[sure], size[sure]))
+        if gain.any():
+            A = [of(v**2, ~low) - v[inner] ** 2, of(v**2 * h, low), of(v**2, low)]
+            added, own = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
+            held = gain[inner] + own - of(v**2 * h, ~low)
+            gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + own + added))
+    for key, equations in (("base_weights", values), ("loss_changes", gains)):
+        yield from ((t, key) for t in _unmet(equations))
+
+
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Of the numbers of one tree: ``A x = held``, for some x that all trees share."""
+
+    tree: int
+    A: FloatArray
+    held: FloatArray
+    size: FloatArray
+    """Of the numbers that an equation adds up."""
+
+
+def _unmet(equations: Sequence[_Equations]) -> Iterator[int]:
+    """Name the trees whose equations hold for no x of all of them."""
+    if not equations:
         return
-    n, leaf = len(left), left == -1
-    below = np.stack([left, right])[:, ~leaf].astype(np.int64)
-    if not ((below > 0) & (below < n)).all():
-        return
-    held = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
+    by = [np.maximum(one.size, _TINY) for one in equations]
+    A = np.concatenate([one.A / size[:, None] for one, size in zip(equations, by, strict=True)])
+    held = np.concatenate([one.held / size for one, size in zip(equations, by, strict=True)])
+    x = np.linalg.lstsq(A, held, rcond=None)[0]
+    off = np.abs(A @ x - held) > _FITS
+    for one, part in zip(equations, np.split(off, np.cumsum([*map(len, by)])[:-1]), strict=True):
+        if part.any():
+            yield one.tree
+
+
+def _odd_lists(nodes: _Nodes) -> Iterator[str]:
+    """Name the lists of a tree that do not follow from the others."""
+    held, leaf, below, n = nodes.held, nodes.leaf, nodes.below, len(nodes.leaf)
     parents = np.full(n, -1.0)
     parents[below] = np.flatnonzero(~leaf)
     n_deleted = int((parents[1:] == -1).sum())
     said = held.get("parents", parents)
-    if (np.where(said == _NO_PARENT, -1, said) != parents).any():
+    said = np.where(said == _NO_PARENT, -1, said)
+    if (said != parents)[(parents > -1) | (np.arange(n) == 0)].any():
+        yield "parents"
+    # Children that were pruned still name their parent, which is a leaf now, or pruned as well.
+    pruned = np.flatnonzero((parents == -1) & (np.arange(n) > 0))
+    above, times = np.unique(said[pruned], return_counts=True)
+    if (said[pruned] != -1).any() and not (
+        (times == 2).all() and (above >= 0).all() and (said[pruned] < pruned).all()
+        and leaf[above.astype(int)].all()
+    ):  # fmt: skip
         yield "parents"
     # A leaf whose children were pruned still has its test.
     for key in ("split_indices", "default_left", "loss_changes", "split_type"):
