@@ -387,6 +387,16 @@ def test_lies_in_a_catboost_model_are_named(change, kind, why, tmp_path):
     assert why in str(found)
 
 
+@pytest.mark.parametrize("file", [CATBOOST / "rmse.json", CATBOOST / "lossguide.json"])
+def test_borders_that_no_tree_tests_are_unknown(file, tmp_path):
+    root = json.loads(file.read_text())
+    assert not laid_out(read_model(file)).leftovers
+    root["features_info"]["float_features"][0]["borders"].append(9.5)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    assert [rest.content for rest in laid_out(read_model(path)).leftovers] == [[9.5]]
+
+
 def test_weights_in_a_catboost_model_are_not_taken_for_rows(tmp_path):
     def weighted(root):
         for tree in root["oblivious_trees"]:

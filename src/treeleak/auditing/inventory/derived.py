@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -294,7 +295,7 @@ def _are_importances(listed: FloatArray, trees: list[Mapping[str, Any]]) -> bool
 
 
 def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """List tables of categories that count no rows of one and the same training.
+    """List borders that no tree tests, and tables that count no rows of one and the same training.
 
     A value is made of hashes of categories, which CatBoost mixes to 64 bits; tables of a kind count
     as many rows of each class. A place without a value repeats the numbers of another.
@@ -305,6 +306,7 @@ def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         expected = category_hash(text)
         if expected is not None and (not isinstance(code, int) or (code - expected) % 2**32):
             yield ("features_info", "cat_features_hash", k, "hash"), code
+    yield from _untested(root)
     tables, totals = inside(root, "ctr_data"), dict[tuple[str, int], NDArray[Any]]()
     for key, table in tables.items() if isinstance(tables, Mapping) else ():
         kind, stride = _KIND.search(str(key)), inside(table, "hash_stride")
@@ -327,3 +329,56 @@ def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         known = most in (0, None, sums.sum(), counts[held].max(initial=0))
         if not (plain and mixed and repeats and same and known):
             yield ("ctr_data", str(key)), table
+
+
+_TESTED = {
+    "float_features": ("float_feature_index", "feature_index", "borders", "border"),
+    "categorical_features": ("cat_feature_index", "feature_index", "values", "value"),
+    "ctrs": ("split_type", "", "borders", "border"),
+}
+"""By list of columns: where a test names one, what it is called, and what tests take of it."""
+
+
+def _untested(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List borders and categories of columns that no tree tests: CatBoost keeps none."""
+    tested: dict[str, set[tuple[Any, Any]]] = {key: set() for key in _TESTED}
+    for tree in (*_listed(root.get("oblivious_trees")), *_listed(root.get("trees"))):
+        splits = _listed(inside(tree, "splits")) or [inside(node, "split") for node in nodes(tree)]
+        for split, (kind, (at, _, _, value)) in product(splits, _TESTED.items()):
+            if inside(split, at) is not None and (said := inside(split, value)) is not None:
+                tested[kind].add((None if kind == "ctrs" else str(split[at]), _single(said)))
+    for kind, (_, name, listed, _) in _TESTED.items():
+        for k, column in enumerate(_listed(inside(root, "features_info", kind))):
+            of = str(inside(column, name)) if name else None
+            values = _listed(inside(column, listed))
+            if odd := [v for v in values if (of, _single(v)) not in tested[kind]]:
+                yield ("features_info", kind, k, listed), odd
+
+
+def _listed(value: Any) -> list[Any]:
+    return (
+        value.tolist()
+        if isinstance(value, np.ndarray)
+        else value
+        if isinstance(value, list)
+        else []
+    )
+
+
+def _single(value: Any) -> float:
+    """Give a number as tests and columns both write it; NaN, which equals none, for others."""
+    return (
+        float(np.float32(value))
+        if isinstance(value, (int, float)) and abs(value) < 3.5e38
+        else float("nan")
+    )
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """List the nodes of a tree of CatBoost whose nodes hold each other."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Mapping) and "split" in node:
+            stack += (node.get("right"), node.get("left"))

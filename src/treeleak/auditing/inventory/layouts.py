@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from treeleak.auditing.inventory import catboost_shapes, derived, xgboost_shapes
@@ -195,7 +195,7 @@ def _oblivious(tree: Any) -> Any:
 
 def _grown(tree: Any) -> Any:
     """List what nodes hold that hold each other."""
-    nodes = list(_nodes(tree))
+    nodes = list(derived.nodes(tree))
     if any(not isinstance(node, Mapping) for node in nodes):
         return tree
     leaves = [node for node in nodes if "split" not in node]
@@ -214,15 +214,6 @@ def _grown(tree: Any) -> Any:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _nodes(tree: Any) -> Iterator[Any]:
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Mapping) and "split" in node:
-            stack += (node.get("right"), node.get("left"))
 
 
 def _splits(listed: list[Any]) -> Any:
