@@ -152,6 +152,8 @@ class Rule:
     """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
     of_columns: Callable[[Context], str] = field(default=lambda _: "")
     """Says once for a whole file what its parts of this kind tell of the columns."""
+    texts: bool = False
+    """Whether somebody may have chosen the texts there: numbers in them are counted."""
 
     def names_it(self, owner: str, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name, in objects of this class."""
