@@ -237,18 +237,21 @@ def _only(A: FloatArray, right: FloatArray, few: bool) -> FloatArray | None:
     from scipy.optimize import linprog  # Takes long to load.
 
     n = A.shape[1]
-    x, _, rank, _ = np.linalg.lstsq(A, right, rcond=None)
+    solved, _, rank, _ = np.linalg.lstsq(A, right, rcond=None)
     if rank == n or not few:
-        return x if rank == n else None
+        return np.asarray(solved, dtype=float) if rank == n else None
     found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1))
     if found.status:
         return None
-    x = np.rint(found.x)
+    x = np.rint(np.asarray(found.x, dtype=float))
     signs = 1.0 - 2.0 * x
     if (A @ x != right).any():
         return None
     proof = linprog(np.zeros(len(A)), -signs[:, None] * A.T, -np.ones(n), bounds=(None, None))
-    return x if proof.status == 0 and (signs * (A.T @ proof.x) > 0.5).all() else None
+    if proof.status:
+        return None
+    apart = signs * (A.T @ np.asarray(proof.x, dtype=float))
+    return x if (apart > 0.5).all() else None
 
 
 def outcomes_of_rows(

@@ -196,9 +196,9 @@ def _odd_lists(nodes: _Nodes) -> Iterator[str]:
             yield "base_weights"
     if "leaf_child_counts" in held and held["leaf_child_counts"].max() > 2:
         yield "leaf_child_counts"
-    nodes, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (
+    tests, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (
         "nodes", "segments", "sizes"))  # fmt: skip
-    if (np.diff(nodes) <= 0).any() or (sizes <= 0).any() or len(nodes) != len(sizes):
+    if (np.diff(tests) <= 0).any() or (sizes <= 0).any() or len(tests) != len(sizes):
         yield "categories_nodes"
     if not np.array_equal(starts, np.cumsum(sizes) - sizes):
         yield "categories_segments"
