@@ -24,6 +24,8 @@ _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
 _RATE, _TINY = 1e-6, 1e-30
 """Roundings of three numbers in single precision, and where it has fewer digits."""
 """How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
+_LARGEST = 1e30
+"""Parts of an equation, each over the size of all, beyond which it is none of rows."""
 _SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
 """Losses for which leaves get another value once they are grown."""
 _CUT_OFF = "count:poisson"
@@ -104,6 +106,14 @@ def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
     where T moves G towards 0 by l1; a leaf is written times a rate. G adds up over children, and
     the gain is that of v^2 (H + l2). Both are linear in the few numbers that all trees share.
     """
+    with np.errstate(all="ignore"):
+        values, gains = _steps(trees)
+    for key, equations in (("base_weights", values), ("loss_changes", gains)):
+        yield from ((t, key) for t in _unmet(equations))
+
+
+def _steps(trees: Mapping[int, _Nodes]) -> tuple[list[_Equations], list[_Equations]]:
+    """Write the equations of values of nodes, and those of gains."""
     values, gains = list[_Equations](), list[_Equations]()
     for t, nodes in trees.items():
         lists = [nodes.held.get(k) for k in ("base_weights", "sum_hessian", "loss_changes")]
@@ -111,7 +121,7 @@ def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
             continue
         v, h, gain = (np.asarray(one, dtype=float) for one in lists)
         inner, low = ~nodes.leaf, nodes.leaf[nodes.below]
-        if not np.ptp(h) or not np.isfinite([v, h, gain]).all():
+        if (h == h[0]).all():
             continue
 
         def of(x: FloatArray, side: BoolArray, below: IntArray = nodes.below) -> FloatArray:
@@ -130,8 +140,7 @@ def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
             added, own = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
             held = gain[inner] + own - of(v**2 * h, ~low)
             gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + own + added))
-    for key, equations in (("base_weights", values), ("loss_changes", gains)):
-        yield from ((t, key) for t in _unmet(equations))
+    return values, gains
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,16 +156,25 @@ class _Equations:
 
 def _unmet(equations: Sequence[_Equations]) -> Iterator[int]:
     """Name the trees whose equations hold for no x of all of them."""
-    if not equations:
+    scaled = list[tuple[int, FloatArray]]()
+    for one in equations:
+        with np.errstate(all="ignore"):
+            both = np.column_stack([one.A, one.held]) / np.maximum(one.size, _TINY)[:, None]
+        if (np.abs(both) < _LARGEST).all():
+            scaled.append((one.tree, both))
+        else:
+            yield one.tree
+    if not scaled:
         return
-    by = [np.maximum(one.size, _TINY) for one in equations]
-    A = np.concatenate([one.A / size[:, None] for one, size in zip(equations, by, strict=True)])
-    held = np.concatenate([one.held / size for one, size in zip(equations, by, strict=True)])
+    whole = np.concatenate([both for _, both in scaled])
+    A, held = whole[:, :-1], whole[:, -1]
     x = np.linalg.lstsq(A, held, rcond=None)[0]
     off = np.abs(A @ x - held) > _FITS
-    for one, part in zip(equations, np.split(off, np.cumsum([*map(len, by)])[:-1]), strict=True):
+    for (tree, _), part in zip(
+        scaled, np.split(off, np.cumsum([len(both) for _, both in scaled])[:-1]), strict=True
+    ):
         if part.any():
-            yield one.tree
+            yield tree
 
 
 def _odd_lists(nodes: _Nodes) -> Iterator[str]:
@@ -367,11 +385,8 @@ def _listed(value: Any) -> list[Any]:
 
 def _single(value: Any) -> float:
     """Give a number as tests and columns both write it; NaN, which equals none, for others."""
-    return (
-        float(np.float32(value))
-        if isinstance(value, (int, float)) and abs(value) < 3.5e38
-        else float("nan")
-    )
+    known = isinstance(value, (int, float)) and abs(value) < 3.5e38
+    return float(np.float32(value)) if known else float("nan")
 
 
 def nodes(tree: Any) -> Iterator[Any]:

@@ -94,7 +94,8 @@ def _cuts(value: Any, owner: StoredObject) -> bool:
 
 def _main_terms(owner: StoredObject) -> list[Any]:
     """List the rows in each bin of the terms of one column."""
-    counts = [numbers_in(part) for part in owner.get("bin_weights_") or ()]
+    held = owner.get("bin_weights_")
+    counts = [numbers_in(part) for part in held] if isinstance(held, (list, tuple)) else []
     return [part for part in counts if part is not None and part.ndim == 1 and part.any()]
 
 
