@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treeleak.auditing.inventory import shapes
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
@@ -385,6 +386,11 @@ def test_lies_in_a_catboost_model_are_named(change, kind, why, tmp_path):
     found = outcome(changed(CATBOOST / "rmse.json", change), tmp_path / "lie.json")
     assert type(found) is kind, found
     assert why in str(found)
+
+
+def test_numbers_in_an_array_are_no_text_of_numbers():
+    assert not shapes.numbers_text(np.array([1.0, 2.0]), {})
+    assert shapes.numbers_text("[1.0,2.0,]", {})
 
 
 @pytest.mark.parametrize("file", [CATBOOST / "rmse.json", CATBOOST / "lossguide.json"])
