@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treeleak.auditing.inventory import shapes
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
@@ -295,6 +296,19 @@ def test_lies_in_a_lightgbm_model_are_named(change, why, tmp_path):
     assert re.search(why, str(found)), found
 
 
+@pytest.mark.parametrize("key", ["loss_changes", "base_weights"])
+@pytest.mark.parametrize("file", ["regression.json", "softprob.json"])
+def test_gains_and_values_that_leaves_do_not_give_are_unknown(file, key, tmp_path):
+    root = json.loads((XGBOOST / file).read_text())
+    tree = trees_of(root)[1]
+    inner = next(v for v, child in enumerate(tree["left_children"]) if child != -1)
+    tree[key][inner] = tree[key][inner] * 1.01 + 0.01
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    assert key in {rest.what for rest in laid_out(read_model(path)).leftovers}
+    assert not laid_out(read_model(XGBOOST / file)).leftovers
+
+
 @pytest.mark.parametrize("ends", ["[a:b]", "[1:x]", "[2:1]"])
 def test_ends_of_columns_that_are_none_are_unknown(ends, tmp_path):
     path = tmp_path / "model.txt"
@@ -372,6 +386,21 @@ def test_lies_in_a_catboost_model_are_named(change, kind, why, tmp_path):
     found = outcome(changed(CATBOOST / "rmse.json", change), tmp_path / "lie.json")
     assert type(found) is kind, found
     assert why in str(found)
+
+
+def test_numbers_in_an_array_are_no_text_of_numbers():
+    assert not shapes.numbers_text(np.array([1.0, 2.0]), {})
+    assert shapes.numbers_text("[1.0,2.0,]", {})
+
+
+@pytest.mark.parametrize("file", [CATBOOST / "rmse.json", CATBOOST / "lossguide.json"])
+def test_borders_that_no_tree_tests_are_unknown(file, tmp_path):
+    root = json.loads(file.read_text())
+    assert not laid_out(read_model(file)).leftovers
+    root["features_info"]["float_features"][0]["borders"].append(9.5)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    assert [rest.content for rest in laid_out(read_model(path)).leftovers] == [[9.5]]
 
 
 def test_weights_in_a_catboost_model_are_not_taken_for_rows(tmp_path):

@@ -54,6 +54,23 @@ def test_bounds_of_columns_that_are_no_pairs_are_unknown(bounds):
     assert any("feature_bounds_" in entry.names for entry in entries if entry.unknown)
 
 
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        ("histogram_weights_", lambda held: held["histogram_weights_"][0] + 1),
+        ("bins_", lambda held: [held["bins_"][0][0] - 1e6]),
+        ("bin_weights_", lambda held: held["bin_weights_"][0] * (np.arange(41) != 5)),
+    ],
+)
+def test_cuts_and_histograms_are_those_of_the_rows_in_bins(name, odd):
+    stored = read_model(STORED / "0.7.8.json")
+    state = dict(stored.state)
+    state[name] = [odd(state), *state[name][1:]]
+    entries = take_inventory(StoredObject(stored.type, state), Context())
+    wanted = name.replace("bin_weights_", "bins_")
+    assert any(wanted in entry.names for entry in entries if entry.unknown)
+
+
 def test_lists_as_deep_as_a_file_likes_end_no_inventory():
     stored = read_model(STORED / "0.7.8.json")
     deep = [1.0]

@@ -194,6 +194,24 @@ def test_nothing_false_is_said_of_random_rows(seed):
     assert (time[one] == found.targets[one]).all()
 
 
+def test_events_at_one_time_are_told_apart_with_fewer_trees_than_rows():
+    """What few rows share is settled by fewer equations than there are rows."""
+    rng = np.random.default_rng(0)
+    n, n_trees = 61, 25  # Of a prime number of rows, a step tells how many are at risk.
+    time = np.where(np.arange(n) % 15 == 0, 1.0, 2.0)
+    event, times = time == 1.0, np.array([1.0, 2.0])
+    draws = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(n_trees)])
+    base = release("tree").trees[0]
+    hazard = tuple(np.tile(hazard_of(time, event, times, w), (base.n_nodes, 1)) for w in draws)
+    found = outcomes_of_rows(Curves(times, times < 2, hazard), [base] * n_trees, draws)
+    assert (found.exact == event).all()
+    assert (found.censored == ~event).all()
+    few = outcomes_of_rows(Curves(times, times < 2, hazard[:3]), [base] * 3, draws[:3])
+    assert not few.exact[~event].any()
+    assert not few.censored[event].any()
+    assert not few.exact.all() | few.censored.all()
+
+
 # ------------------------------------------------------------------------------------- quantiles
 
 

@@ -284,6 +284,7 @@ def test_rows_beside_the_trees_are_found():
 
 LINES = [",".join(f"{v:.7g}" for v in row) for row in np.unique(X, axis=0)]
 WHOLE = [line.replace(".", "").replace(",", " ") for line in LINES]
+WORDS = ["".join(chr(97 + int(c)) for c in line if c.isdigit()) for line in LINES]
 HEADER, DICTIONARY, CLASS = "<Header>", "<DataDictionary>", '<Value value="0"/>'
 
 
@@ -302,6 +303,7 @@ def each(texts, form):
         (HEADER, HEADER + each(LINES, '<SimplePredicate field="a" value="{0}"/>')),
         (HEADER, HEADER + each(WHOLE, '<Extension name="v" value="{0}"/>')),
         (HEADER, HEADER + each(LINES, '<Extension value="http://www.dmg.org/{0}"/>')),
+        (HEADER, HEADER + each(WORDS, '<Extension value="{0}"/>')),
         (HEADER, HEADER + each(WHOLE, "<Timestamp>{0}</Timestamp>")),
         (CLASS, each(LINES, '<Value value="{0}" property="invalid"/>') + CLASS),
         (DICTIONARY, "<TransformationDictionary>" + each(

@@ -493,7 +493,8 @@ def test_a_new_kind_of_model_is_one_function():
     assert to_release(Oracle()) is expected
 
 
-def test_a_new_format_is_one_function(tmp_path):
+def test_a_new_format_is_one_function(tmp_path, instead):
+    instead("_FORMATS", [*registry._FORMATS], registry)
     expected = to_release(DecisionTreeClassifier().fit(X, Y))
     registry.reader("oracle", lambda head: head.startswith(b"ORACLE"))(lambda *_: expected)
     path = tmp_path / "model.oracle"

@@ -30,8 +30,6 @@ and so are numbers that someone chose."""
 _DIGITS, _LEAST_STEM = 8, 3
 NAMES, _IN_NAME = "names of columns and classes", 3
 """What rules call them; numbers in one, as a day and the ends of an interval of a column have."""
-_NAMED_BY_HAND = ("onnx.", "ydf.", "R.")
-"""Files whose parts have names of their own."""
 MOST_LONG = 128
 """Numbers of more than one digit among settings and code of an object of R: up to 57 were found in
 models of rpart, randomForest, ranger, gbm, partykit and caret that nobody had put anything in."""
@@ -76,8 +74,9 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
     over = _names(names, columns)
     over |= _settings([part for part, rule in judged_parts if _is_short(rule)], columns)
     over |= _seeds([part for part, rule in judged_parts if rule.form is forms.seeds])
-    over |= _figures([(p, _texts_in(p, rule)) for p, rule in parts if rule.what == NAMES or (
-        _is_short(rule) and p.owner.type.startswith(_NAMED_BY_HAND)) or rule is CODE])  # fmt: skip
+    over |= _figures(
+        [(p, _texts_in(p, rule)) for p, rule in parts if rule.what == NAMES or rule.texts]
+    )
     over |= _typed([(p, rule) for p, rule in parts if rule in (CODE, SETTINGS)])
     return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
 

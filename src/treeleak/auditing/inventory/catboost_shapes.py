@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.known_classes import CATBOOST_SETTINGS
 from treeleak.auditing.inventory.shapes import (
     FEW,
     ByColumn,
     Items,
-    Place,
     Shape,
     Sizes,
     array_in,
@@ -35,8 +30,6 @@ from treeleak.auditing.inventory.shapes import (
     word,
     words,
 )
-from treeleak.core.city_hash import category_hash
-from treeleak.release.adapters.catboost_ctr import codes_of
 
 _INNER = (
     "bayesian_matrix_reg boosting_options bootstrap border_type cat_feature_params "
@@ -241,12 +234,6 @@ _FILE: dict[str, Shape] = {
         isinstance(value, list) and len(value) <= 1 + sizes["outputs"] and all(
             one_number(x, sizes) or real("outputs")(x, sizes) for x in value)),
 }  # fmt: skip
-_KIND = re.compile(r'"type":"(\w+)"')
-_CATEGORY = '"cat_feature_value"'
-_COUNTING = ("Borders", "Buckets", "Counter", "FeatureFreq")
-_EMPTY = 2**64 - 1
-_SMALL, _RARE = np.uint64(2**44), 18
-"""Of mixed values, one in a million is smaller; in a table of 2^18 none is, by all odds."""
 MOST_BORDERS = 65_535
 """CatBoost allows no more of a column."""
 
@@ -261,42 +248,6 @@ def shape_of(root: Mapping[str, Any]) -> Shape:
         "hash_map": _hash_map,
     }
     return {**_FILE, "ctr_data": dict.fromkeys(known, table)}
-
-
-def underived(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """List tables of categories that count no rows of one and the same training.
-
-    A value is made of hashes of categories, which CatBoost mixes to 64 bits; tables of a kind count
-    as many rows of each class. A place without a value repeats the numbers of another.
-    """
-    named = inside(root, "features_info", "cat_features_hash")
-    for k, entry in enumerate(named if isinstance(named, list) else []):
-        text, code = str(inside(entry, "value")), inside(entry, "hash")
-        expected = category_hash(text)
-        if expected is not None and (not isinstance(code, int) or (code - expected) % 2**32):
-            yield ("features_info", "cat_features_hash", k, "hash"), code
-    tables, totals = inside(root, "ctr_data"), dict[tuple[str, int], NDArray[Any]]()
-    for key, table in tables.items() if isinstance(tables, Mapping) else ():
-        kind, stride = _KIND.search(str(key)), inside(table, "hash_stride")
-        cells, most = inside(table, "hash_map"), inside(table, "counter_denominator")
-        if kind is None or not isinstance(cells, list) or not isinstance(stride, int):
-            continue
-        if stride < 2 or len(cells) % stride:
-            continue  # What reads the trees refuses it.
-        values = [int(x) if str(x).isdigit() and int(x) < _EMPTY else 0 for x in cells[::stride]]
-        listed = np.array(values, dtype=np.uint64)
-        held, numbers = listed > 0, [cells[k::stride] for k in range(1, stride)]
-        plain = all(isinstance(x, (int, float)) for column in numbers for x in column)
-        counts = np.array(numbers if plain else np.zeros((stride - 1, len(held))), dtype=float).T
-        few = int((listed[held] < _SMALL).sum()) > len(held) >> _RARE
-        single = str(key).count('"combination_element"') == 1 and _CATEGORY in str(key)
-        mixed = not few and (not single or bool(codes_of(listed[held])[1].all()))
-        repeats = {*map(tuple, counts[~held].tolist())} <= {*map(tuple, counts[held].tolist())}
-        sums = counts[held].sum(axis=0)[0 if kind[1] in _COUNTING else -1 :]
-        same = np.array_equal(totals.setdefault((kind[1], stride), sums), sums)
-        known = most in (0, None, sums.sum(), counts[held].max(initial=0))
-        if not (plain and mixed and repeats and same and known):
-            yield ("ctr_data", str(key)), table
 
 
 def sizes_of(root: Mapping[str, Any]) -> Sizes:

@@ -154,6 +154,8 @@ class Rule:
     """Says once for a whole file what its parts of this kind tell of the columns."""
     in_order: bool = False
     """Whether it holds a value for each row, in their order, that is none of the table itself."""
+    texts: bool = False
+    """Whether somebody may have chosen the texts there: numbers in them are counted."""
 
     def names_it(self, owner: str, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name, in objects of this class."""

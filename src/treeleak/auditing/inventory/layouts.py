@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from treeleak.auditing.inventory import catboost_shapes, lightgbm_shapes, xgboost_shapes
+from treeleak.auditing.inventory import catboost_shapes, derived, xgboost_shapes
 from treeleak.auditing.inventory.known_classes import CATBOOST, LIGHTGBM, PARTS, XGBOOST, is_name
 from treeleak.auditing.inventory.shapes import (
     Accounted,
@@ -94,7 +94,7 @@ def _xgboost(stored: StoredObject) -> StoredObject:
     document = {key: state.pop(key) for key in _XGBOOST_ROOT if key in state}
     sizes = xgboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, xgboost_shapes.FILE, sizes, stored.name)
-    more += _left(xgboost_shapes.underived(accounted), stored.name)
+    more += _left(derived.of_xgboost(accounted), stored.name)
     return StoredObject(stored.type, {**_parts_of(accounted), **state}, leftovers=(*left, *more))
 
 
@@ -124,7 +124,7 @@ def _lightgbm(stored: StoredObject) -> StoredObject:
         booster = booster_from_text(text)
         # What the object says beside its text is the same again.
         state, left = {**state, **booster.state}, booster.leftovers
-    left = (*left, *_left(lightgbm_shapes.underived(state), stored.name))
+    left = (*left, *_left(derived.of_lightgbm(state), stored.name))
     if isinstance(state.get("trees"), list):
         state["trees"] = [Accounted(f"{PARTS}LightGBMTree", tree) for tree in state["trees"]]
     if isinstance(held := state.get("parameters"), Mapping) and "trees" in state:
@@ -153,7 +153,7 @@ def _catboost(stored: StoredObject) -> StoredObject:
         former = []
     shape, sizes = catboost_shapes.shape_of(document), catboost_shapes.sizes_of(document)
     accounted, more = _accounted(document, shape, sizes, stored.name)
-    more += _left(catboost_shapes.underived(accounted), stored.name)
+    more += _left(derived.of_catboost(accounted), stored.name)
     parts = dict(accounted)
     if isinstance(columns := parts.get("features_info"), Mapping):
         listed = {
@@ -195,7 +195,7 @@ def _oblivious(tree: Any) -> Any:
 
 def _grown(tree: Any) -> Any:
     """List what nodes hold that hold each other."""
-    nodes = list(_nodes(tree))
+    nodes = list(derived.nodes(tree))
     if any(not isinstance(node, Mapping) for node in nodes):
         return tree
     leaves = [node for node in nodes if "split" not in node]
@@ -214,15 +214,6 @@ def _grown(tree: Any) -> Any:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _nodes(tree: Any) -> Iterator[Any]:
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Mapping) and "split" in node:
-            stack += (node.get("right"), node.get("left"))
 
 
 def _splits(listed: list[Any]) -> Any:

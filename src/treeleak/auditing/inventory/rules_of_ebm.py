@@ -70,14 +70,47 @@ def _of_terms(before: bool = False, after: bool = False) -> forms.Form:
 
 
 def _cuts(value: Any, owner: StoredObject) -> bool:
-    """For each column, ascending cuts or numbers of categories, for terms of each size."""
-    parts = _parts(value, n_columns(owner))
-    return parts is not None and all(
+    """For each column, ascending cuts or numbers of categories, for terms of each size.
+
+    Cuts lie between the ends of the column, and between two of them lies some row.
+    """
+    parts, ends = _parts(value, n_columns(owner)), numbers_in(owner.get("feature_bounds_"))
+    if parts is None or not all(
         isinstance(levels, list)
         and len(levels) <= forms.SHORT
         and all(map(forms.each_once, levels))
         for levels in parts
-    )
+    ):
+        return False
+    if owner.name.startswith("DP"):
+        return True
+    if ends is not None and ends.shape == (len(parts), 2):
+        for (low, high), levels in zip(ends, parts, strict=True):
+            cuts = [cut for level in levels if isinstance(level, np.ndarray) for cut in level]
+            if not all(low <= cut <= high for cut in cuts):
+                return False
+    return not any(_has_gaps(weights) for weights in _main_terms(owner))
+
+
+def _main_terms(owner: StoredObject) -> list[Any]:
+    """List the rows in each bin of the terms of one column."""
+    held = owner.get("bin_weights_")
+    counts = [numbers_in(part) for part in held] if isinstance(held, (list, tuple)) else []
+    return [part for part in counts if part is not None and part.ndim == 1 and part.any()]
+
+
+def _has_gaps(weights: Any) -> bool:
+    """Say whether a bin is empty, other than those of missing and of unknown values."""
+    return not weights[1:-1].all()
+
+
+def _histograms(value: Any, owner: StoredObject) -> bool:
+    """For each column, parts that together hold all rows, as its bins do."""
+    arrays = [numbers_in(part) for part in value] if _of_columns(1 << 20)(value, owner) else [None]
+    held = [a for a in (*arrays, *_main_terms(owner)[:1]) if a is not None]
+    sums = np.array([a.sum() for a in held])
+    plain = bool(held) and all((a >= 0).all() and np.isfinite(a).all() for a in held)
+    return plain and (owner.name.startswith("DP") or bool(np.ptp(sums) <= 1e-6 * sums.max()))
 
 
 def _of_columns(most: int, ascending: bool = False) -> forms.Form:
@@ -157,7 +190,7 @@ OF_EBM: tuple[Rule, ...] = (
     Rule("histogram_weights_", "leaks", "rows in each part of a histogram",
          "They count the rows between evenly spaced edges, for the library's pictures. "
              "Predictions do not need them.",
-         owner=_OWNERS, change="counts", form=_of_columns(1 << 20)),
+         owner=_OWNERS, change="counts", form=_histograms),
     Rule("bins_", "leaks", "cuts, and the categories of each column",
          "A cut is the middle of two neighbouring values of the training rows: with fewer "
              "different values than bins, of every two. Categories are values of the rows.",

@@ -107,5 +107,7 @@ OF_EXCHANGE: tuple[Rule, ...] = (
          "fitted parameters",
          "They are means and spreads of columns over all rows, or their ends, which are values of "
              "single rows.", owner="Node", form=_numbers),
+    Rule("*", "harmless", "settings", "These were chosen before training, without looking at rows.",
+         owner=f"Model Graph Node {_ENSEMBLE}", form=forms.short, texts=True),
 )
 # fmt: on

@@ -95,11 +95,11 @@ VALUES = Rule("levels", "leaks", "values that occur in the training rows", "A fa
 NAMES = Rule(NAME_NAMES, "harmless", "names of columns and classes", "They name columns and "
     "labels, not the rows that have them.", owner="R")
 CODE = Rule("*", "harmless", "calls and functions", "Code of R, as it was typed: words and single "
-    "numbers.", owner="R")
+    "numbers.", owner="R", texts=True)
 ABOUT_COLUMNS = Rule("*", "not assessed", "numbers about columns",
     "One line for each column, or for each level of it. treeleak does not attack them.", owner="R")
 SETTINGS = Rule("*", "harmless", "settings", "Single numbers and words, and what is empty.",
-    owner="R", form=forms.short)
+    owner="R", form=forms.short, texts=True)
 
 OF_CLASSES: tuple[Rule, ...] = (
     Rule("inbag.counts inbag", "leaks", "row numbers that each tree drew", "It names the rows "

@@ -174,6 +174,7 @@ OF_YDF: tuple[Rule, ...] = (
          form=forms.short),
     Rule("*", "harmless", "settings", "These were chosen before training, without looking at rows.",
          owner="Column AbstractModel LinkedWeightDefinition CategoricalWeight VariableImportances "
-         "Metadata RandomForestHeader GradientBoostedTreesHeader Unstacked", form=forms.short),
+         "Metadata RandomForestHeader GradientBoostedTreesHeader Unstacked", form=forms.short,
+         texts=True),
 )
 # fmt: on

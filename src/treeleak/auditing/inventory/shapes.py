@@ -211,7 +211,9 @@ def numbers_text(value: Any, sizes: Sizes) -> bool:
     """A number, or a list of a few, as text."""
     parts = value.strip("[]()").split(",") if isinstance(value, str) else [value]
     most = max(FEW, *(sizes.get(name, 0) for name in ("outputs", "columns")))
-    return len(parts) <= most and all(not p or one_number(p, sizes) for p in parts)
+    return len(parts) <= most and all(
+        (isinstance(p, str) and not p) or one_number(p, sizes) for p in parts
+    )
 
 
 def word(value: Any, sizes: Sizes) -> bool:  # noqa: ARG001

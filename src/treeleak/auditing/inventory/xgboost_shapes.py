@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,6 @@ from treeleak.auditing.inventory.known_classes import XGBOOST_SETTINGS
 from treeleak.auditing.inventory.shapes import (
     FEW,
     Items,
-    Place,
     Shape,
     Sizes,
     array_in,
@@ -68,12 +67,6 @@ _IN_MEMORY = (
     "gpu_batch_nrows deterministic_histogram booster disable_default_eval_metric dsplit "
     "multi_strategy parallel_option lambda_bias"
 )
-_NO_PARENT, _ADDED = 2**31 - 1, 1e-4
-_RATE, _TINY = 1e-6, 1e-30
-"""Roundings of three numbers in single precision, and where it has fewer digits."""
-_SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
-"""Losses for which leaves get another value once they are grown."""
-"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _TYPES = frozenset(("int", "float", "q", "i", "c", "indicator", "m"))
 
 
@@ -206,78 +199,6 @@ _CONFIG = settings({
     "version": whole("three", 0, 10**6),
 })  # fmt: skip
 FILE: Shape = {**_SNAPSHOT, "Model": _SNAPSHOT, "Config": _CONFIG}
-
-
-def underived(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """List what stands in trees where XGBoost writes what follows from the rest of the tree.
-
-    That is: parents, the sums of second derivatives of inner nodes, what leaves would test, numbers
-    of trees and of columns, and where the categories of a node begin.
-    """
-    learner = inside(root.get("Model", root), "learner")
-    booster = inside(learner, "gradient_booster")
-    trees = inside(inside(booster, "gbtree") or booster, "model", "trees")
-    columns = inside(learner, "learner_model_param", "num_feature")
-    for t, tree in enumerate(trees if isinstance(trees, list) else []):
-        if not isinstance(tree, Mapping):
-            continue
-        for key in _odd_lists(tree):
-            if key == "base_weights" and inside(learner, "objective", "name") in _SET_ANEW:
-                continue
-            yield ("trees", t, key), tree.get(key)
-        if str(tree.get("id", t)) != str(t):
-            yield ("trees", t, "id"), tree["id"]
-        param, children = inside(tree, "tree_param"), array_in(tree.get("left_children"))
-        if children is not None:
-            n_deleted = len(children) - 1 - 2 * int((children != -1).sum())
-            if (said := str(inside(param, "num_deleted") or 0)) != str(n_deleted):
-                yield ("trees", t, "num_deleted"), said
-        if (said := inside(param, "num_feature")) not in (None, "0", columns):
-            yield ("trees", t, "num_feature"), said
-
-
-def _odd_lists(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Name the lists of a tree that do not follow from the others; nothing if it is no tree."""
-    held = {key: array for key, value in tree.items() if (array := array_in(value)) is not None}
-    left, right = (held.get(key) for key in ("left_children", "right_children"))
-    if left is None or right is None or len(left) != len(right) or not len(left):
-        return
-    n, leaf = len(left), left == -1
-    below = np.stack([left, right])[:, ~leaf].astype(np.int64)
-    if not ((below > 0) & (below < n)).all():
-        return
-    held = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
-    parents = np.full(n, -1.0)
-    parents[below] = np.flatnonzero(~leaf)
-    n_deleted = int((parents[1:] == -1).sum())
-    said = held.get("parents", parents)
-    if (np.where(said == _NO_PARENT, -1, said) != parents).any():
-        yield "parents"
-    # A leaf whose children were pruned still has its test.
-    for key in ("split_indices", "default_left", "loss_changes", "split_type"):
-        if key in held and np.count_nonzero(held[key][leaf & (parents > -1)]) > n_deleted:
-            yield key
-    # Some programs write the same number everywhere.
-    if (sums := held.get("sum_hessian")) is not None and np.ptp(sums) > 0:
-        added = sums[below].sum(axis=0)
-        if (np.abs(added - sums[~leaf]) > _ADDED * np.maximum(np.abs(added), 1.0)).any():
-            yield "sum_hessian"
-    # A leaf adds its weight times the rate of learning: both are stated.
-    at = leaf & (parents > -1) if n > 1 else leaf
-    weights, added = (held.get(k, np.zeros(n))[at] for k in ("base_weights", "split_conditions"))
-    if weights.any():
-        k = np.abs(weights).argmax()
-        off = np.abs(added - weights * (added[k] / weights[k]))
-        if (off > _RATE * np.maximum(np.abs(added), _TINY)).any():
-            yield "base_weights"
-    if "leaf_child_counts" in held and held["leaf_child_counts"].max() > 2:
-        yield "leaf_child_counts"
-    nodes, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (
-        "nodes", "segments", "sizes"))  # fmt: skip
-    if (np.diff(nodes) <= 0).any() or (sizes <= 0).any() or len(nodes) != len(sizes):
-        yield "categories_nodes"
-    if not np.array_equal(starts, np.cumsum(sizes) - sizes):
-        yield "categories_segments"
 
 
 def sizes_of(root: Mapping[str, Any]) -> Sizes:

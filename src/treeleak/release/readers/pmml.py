@@ -329,8 +329,8 @@ def left_over(
     most += _PER_PART * (len(fields.names) + len(classes) + len(grown))
     if len(loose) > most:
         yield Leftover("the file", "more numbers than models have beside their trees", loose)
-    if sum(texts.values()) > most:
-        yield Leftover("the file", "more numbers in texts than models have", [*texts])
+    if max(len(texts), sum(texts.values())) > most:
+        yield Leftover("the file", "more texts, or numbers in texts, than models have", [*texts])
     if ids:
         yield Leftover("the trees", "names of nodes that do not number them", ids)
     numbered = {c: i for i, c in enumerate(classes)}

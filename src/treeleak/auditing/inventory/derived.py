@@ -1,0 +1,399 @@
+"""What files of boosting libraries say twice: it follows from the rest of the file.
+
+What does not is left over, for somebody may have put it there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.auditing.inventory.shapes import Place, array_in, inside
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.city_hash import category_hash
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.catboost_ctr import codes_of
+
+_NO_PARENT, _ADDED = 2**31 - 1, 1e-4
+_RATE, _TINY = 1e-6, 1e-30
+"""Roundings of three numbers in single precision, and where it has fewer digits."""
+"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
+_LARGEST = 1e30
+"""Parts of an equation, each over the size of all, beyond which it is none of rows."""
+_SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
+"""Losses for which leaves get another value once they are grown."""
+_CUT_OFF = "count:poisson"
+"""The loss whose steps XGBoost bounds by default (max_delta_step)."""
+_FITS = 1e-4
+"""How far numbers in single precision are off an equation between them, as a share of the largest:
+up to 1e-5 in models of XGBoost 0.90 to 3.2."""
+_PRINTED = 1e-4
+"""How far sums may be off of numbers that are printed with six digits."""
+_ENDS = re.compile(r"\[([^:\]]+):([^:\]]+)\]")
+_KIND = re.compile(r'"type":"(\w+)"')
+_CATEGORY = '"cat_feature_value"'
+_COUNTING = ("Borders", "Buckets", "Counter", "FeatureFreq")
+_EMPTY = 2**64 - 1
+_SMALL, _RARE = np.uint64(2**44), 18
+"""Of mixed values, one in a million is smaller; in a table of 2^18 none is, by all odds."""
+
+
+def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List what stands in trees where XGBoost writes what follows from the rest of the tree.
+
+    That is: parents, the sums of second derivatives of inner nodes, their values and gains, what
+    leaves would test, numbers of trees and of columns, and where the categories of a node begin.
+    """
+    learner = inside(root.get("Model", root), "learner")
+    booster = inside(learner, "gradient_booster")
+    trees = inside(inside(booster, "gbtree") or booster, "model", "trees")
+    columns = inside(learner, "learner_model_param", "num_feature")
+    loss = inside(learner, "objective", "name")
+    listed = [t if isinstance(t, Mapping) else {} for t in trees] if isinstance(trees, list) else []
+    read = {t: nodes for t, tree in enumerate(listed) if (nodes := _Nodes.of(tree)) is not None}
+    for t, key in () if loss == _CUT_OFF else _odd_steps(read):
+        yield ("trees", t, key), listed[t][key]
+    for t, tree in enumerate(listed):
+        for key in _odd_lists(read[t]) if t in read else ():
+            if key == "base_weights" and loss in _SET_ANEW:
+                continue
+            yield ("trees", t, key), tree.get(key)
+        if str(tree.get("id", t)) != str(t):
+            yield ("trees", t, "id"), tree["id"]
+        param, children = inside(tree, "tree_param"), array_in(tree.get("left_children"))
+        if children is not None:
+            n_deleted = len(children) - 1 - 2 * int((children != -1).sum())
+            if (said := str(inside(param, "num_deleted") or 0)) != str(n_deleted):
+                yield ("trees", t, "num_deleted"), said
+        if (said := inside(param, "num_feature")) not in (None, "0", columns):
+            yield ("trees", t, "num_feature"), said
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """The lists of a tree of XGBoost that have a number for each node."""
+
+    held: Mapping[str, NDArray[Any]]
+    leaf: BoolArray
+    below: IntArray
+    """Shape (2, nodes that are no leaves). Their children."""
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any]) -> _Nodes | None:
+        """Take them from a document; None if it is no tree."""
+        held = {key: array for key, value in tree.items() if (array := array_in(value)) is not None}
+        left, right = (held.get(key) for key in ("left_children", "right_children"))
+        if left is None or right is None or len(left) != len(right) or not len(left):
+            return None
+        n, leaf = len(left), left == -1
+        below = np.stack([left, right])[:, ~leaf].astype(np.int64)
+        if not ((below > 0) & (below < n)).all():
+            return None
+        sized = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
+        return cls(sized, leaf, below)
+
+
+def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
+    """List values of inner nodes, and gains, that do not follow from values of leaves.
+
+    A node whose rows have derivatives G, and second ones H, has the value v = -T(G) / (H + l2),
+    where T moves G towards 0 by l1; a leaf is written times a rate. G adds up over children, and
+    the gain is that of v^2 (H + l2). Both are linear in the few numbers that all trees share.
+    """
+    with np.errstate(all="ignore"):
+        values, gains = _steps(trees)
+    for key, equations in (("base_weights", values), ("loss_changes", gains)):
+        yield from ((t, key) for t in _unmet(equations))
+
+
+def _steps(trees: Mapping[int, _Nodes]) -> tuple[list[_Equations], list[_Equations]]:
+    """Write the equations of values of nodes, and those of gains."""
+    values, gains = list[_Equations](), list[_Equations]()
+    for t, nodes in trees.items():
+        lists = [nodes.held.get(k) for k in ("base_weights", "sum_hessian", "loss_changes")]
+        if any(one is None for one in lists) or not nodes.below.size:
+            continue
+        v, h, gain = (np.asarray(one, dtype=float) for one in lists)
+        inner, low = ~nodes.leaf, nodes.leaf[nodes.below]
+        if (h == h[0]).all():
+            continue
+
+        def of(x: FloatArray, side: BoolArray, below: IntArray = nodes.below) -> FloatArray:
+            return np.asarray(np.where(side, x[below], 0.0).sum(axis=0))
+
+        if v[inner].any():
+            signs = np.sign(v[inner]) - np.sign(v[nodes.below]).sum(axis=0)
+            A = [of(v, ~low) - v[inner], of(v * h, low), of(v, low), -signs]
+            size = np.abs(v[inner] * h[inner]) + np.abs((v * h)[nodes.below]).sum(axis=0)
+            held = v[inner] * h[inner] - of(v * h, ~low)
+            # Where T gives 0, it does not say what of.
+            sure = (v[inner] != 0) & (v[nodes.below] != 0).all(axis=0)
+            values.append(_Equations(t, np.stack(A, axis=1)[sure], held[sure], size[sure]))
+        if gain.any():
+            A = [of(v**2, ~low) - v[inner] ** 2, of(v**2 * h, low), of(v**2, low)]
+            added, own = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
+            held = gain[inner] + own - of(v**2 * h, ~low)
+            gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + own + added))
+    return values, gains
+
+
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Of the numbers of one tree: ``A x = held``, for some x that all trees share."""
+
+    tree: int
+    A: FloatArray
+    held: FloatArray
+    size: FloatArray
+    """Of the numbers that an equation adds up."""
+
+
+def _unmet(equations: Sequence[_Equations]) -> Iterator[int]:
+    """Name the trees whose equations hold for no x of all of them."""
+    scaled = list[tuple[int, FloatArray]]()
+    for one in equations:
+        with np.errstate(all="ignore"):
+            both = np.column_stack([one.A, one.held]) / np.maximum(one.size, _TINY)[:, None]
+        if (np.abs(both) < _LARGEST).all():
+            scaled.append((one.tree, both))
+        else:
+            yield one.tree
+    if not scaled:
+        return
+    whole = np.concatenate([both for _, both in scaled])
+    A, held = whole[:, :-1], whole[:, -1]
+    x = np.linalg.lstsq(A, held, rcond=None)[0]
+    off = np.abs(A @ x - held) > _FITS
+    for (tree, _), part in zip(
+        scaled, np.split(off, np.cumsum([len(both) for _, both in scaled])[:-1]), strict=True
+    ):
+        if part.any():
+            yield tree
+
+
+def _odd_lists(nodes: _Nodes) -> Iterator[str]:
+    """Name the lists of a tree that do not follow from the others."""
+    held, leaf, below, n = nodes.held, nodes.leaf, nodes.below, len(nodes.leaf)
+    parents = np.full(n, -1.0)
+    parents[below] = np.flatnonzero(~leaf)
+    n_deleted = int((parents[1:] == -1).sum())
+    said = held.get("parents", parents)
+    said = np.where(said == _NO_PARENT, -1, said)
+    if (said != parents)[(parents > -1) | (np.arange(n) == 0)].any():
+        yield "parents"
+    # Children that were pruned still name their parent, which is a leaf now, or pruned as well.
+    pruned = np.flatnonzero((parents == -1) & (np.arange(n) > 0))
+    above, times = np.unique(said[pruned], return_counts=True)
+    if (said[pruned] != -1).any() and not (
+        (times == 2).all() and (above >= 0).all() and (said[pruned] < pruned).all()
+        and leaf[above.astype(int)].all()
+    ):  # fmt: skip
+        yield "parents"
+    # A leaf whose children were pruned still has its test.
+    for key in ("split_indices", "default_left", "loss_changes", "split_type"):
+        if key in held and np.count_nonzero(held[key][leaf & (parents > -1)]) > n_deleted:
+            yield key
+    # Some programs write the same number everywhere.
+    if (sums := held.get("sum_hessian")) is not None and np.ptp(sums) > 0:
+        added = sums[below].sum(axis=0)
+        if (np.abs(added - sums[~leaf]) > _ADDED * np.maximum(np.abs(added), 1.0)).any():
+            yield "sum_hessian"
+    # A leaf adds its weight times the rate of learning: both are stated.
+    at = leaf & (parents > -1) if n > 1 else leaf
+    weights, added = (held.get(k, np.zeros(n))[at] for k in ("base_weights", "split_conditions"))
+    if weights.any():
+        k = np.abs(weights).argmax()
+        off = np.abs(added - weights * (added[k] / weights[k]))
+        if (off > _RATE * np.maximum(np.abs(added), _TINY)).any():
+            yield "base_weights"
+    if "leaf_child_counts" in held and held["leaf_child_counts"].max() > 2:
+        yield "leaf_child_counts"
+    tests, starts, sizes = (held.get(f"categories_{k}", np.zeros(0)) for k in (
+        "nodes", "segments", "sizes"))  # fmt: skip
+    if (np.diff(tests) <= 0).any() or (sizes <= 0).any() or len(tests) != len(sizes):
+        yield "categories_nodes"
+    if not np.array_equal(starts, np.cumsum(sizes) - sizes):
+        yield "categories_segments"
+
+
+def of_lightgbm(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List counts, weights, importances and ranges that are not those of trees and columns."""
+    stored = state.get("trees")
+    trees = [t for t in stored if isinstance(t, Mapping)] if isinstance(stored, list) else []
+    for t, tree in enumerate(trees):
+        for inner, leaf in (("internal_count", "leaf_count"), ("internal_weight", "leaf_weight")):
+            held, below = array_in(tree.get(inner)), array_in(tree.get(leaf))
+            if held is None or below is None or not len(held) or not held.any():
+                continue
+            added = _added(tree, below)
+            # Versions before 4 leave the root out.
+            if added is None or len(added) != len(held):
+                yield ("trees", t, inner), tree[inner]
+                continue
+            off = np.abs(added - held) * (held != 0)
+            if (off > _PRINTED * np.maximum(added, 1.0)).any():
+                yield ("trees", t, inner), tree[inner]
+        if not _numbered(tree):
+            yield ("trees", t, "right_child"), tree.get("right_child")
+    listed = array_in(state.get("importances"))
+    if listed is not None and len(listed) and not _are_importances(listed, trees):
+        yield ("importances",), state["importances"]
+    infos = str(state.get("feature_infos", "")).split()
+    ends = [found for info in infos if (found := _ENDS.fullmatch(info))]
+    pairs = [(found[0], array_in(list(found.groups()))) for found in ends]
+    if odd := [info for info, pair in pairs if pair is None or pair[0] > pair[1]]:
+        yield ("feature_infos",), odd
+    categories = state.get("pandas_categorical")
+    if isinstance(categories, str) and len(categories) > len("null"):
+        try:
+            categories = json.loads(categories)
+        except (ValueError, RecursionError):
+            return
+    if isinstance(categories, list) and len(categories) > len(infos) - len(ends):
+        yield ("pandas_categorical",), categories
+
+
+def _children(tree: Mapping[str, Any]) -> IntArray | None:
+    """Children of each node, leaves as -1 and less; None if these are no numbers of nodes."""
+    sides = [array_in(tree.get(key)) for key in ("left_child", "right_child")]
+    n = len(sides[0]) if sides[0] is not None else 0
+    if any(side is None or len(side) != n or not (np.abs(side) <= n + 1).all() for side in sides):
+        return None
+    return np.stack(sides).astype(np.int64).T  # type: ignore[arg-type]
+
+
+def _added(tree: Mapping[str, Any], leaves: FloatArray) -> FloatArray | None:
+    """Add what leaves hold up to the root; None if nodes do not lead to each other."""
+    children = _children(tree)
+    if children is None or len(children) != len(leaves) - 1:
+        return None
+    if (children >= len(children)).any() or (~children >= len(leaves)).any():
+        return None
+    out = np.zeros(len(children))
+    # A node is numbered before those below it.
+    for v in range(len(children) - 1, -1, -1):
+        out[v] = sum(leaves[~c] if c < 0 else out[c] for c in children[v])
+    return out
+
+
+def _numbered(tree: Mapping[str, Any]) -> bool:
+    """Say whether a split gives the next number to the leaf on its right, and keeps the other."""
+    children = _children(tree)
+    if children is None:  # What reads the trees refuses others.
+        stated = array_in(tree.get("left_child"))
+        return stated is None or not len(stated)
+    first = np.zeros(len(children) + 1, dtype=np.int64)
+    for v in range(len(children) - 1, -1, -1):
+        left, right = (~c if c < 0 else first[min(c, len(children))] for c in children[v])
+        if right != v + 1:
+            return False
+        first[v] = left
+    return int(first[0]) == 0
+
+
+def _are_importances(listed: FloatArray, trees: list[Mapping[str, Any]]) -> bool:
+    """Say whether these count the splits on each column, or add up their gains."""
+    splits, gains = dict[float, float](), dict[float, float]()
+    for tree in trees:
+        tested, gain = (array_in(tree.get(key)) for key in ("split_feature", "split_gain"))
+        for k, column in enumerate([] if tested is None else tested.tolist()):
+            splits[column] = splits.get(column, 0) + 1
+            more = gain[k] if gain is not None and k < len(gain) else 0.0
+            gains[column] = gains.get(column, 0.0) + more
+    given, counted, added = (np.sort(list(x)) for x in (listed, splits.values(), gains.values()))
+    # Gains are cut to whole numbers.
+    near = len(given) == len(added) and bool((np.abs(given - added) <= 1 + _PRINTED * added).all())
+    return np.array_equal(given, counted) or near
+
+
+def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List borders that no tree tests, and tables that count no rows of one and the same training.
+
+    A value is made of hashes of categories, which CatBoost mixes to 64 bits; tables of a kind count
+    as many rows of each class. A place without a value repeats the numbers of another.
+    """
+    named = inside(root, "features_info", "cat_features_hash")
+    for k, entry in enumerate(named if isinstance(named, list) else []):
+        text, code = str(inside(entry, "value")), inside(entry, "hash")
+        expected = category_hash(text)
+        if expected is not None and (not isinstance(code, int) or (code - expected) % 2**32):
+            yield ("features_info", "cat_features_hash", k, "hash"), code
+    yield from _untested(root)
+    tables, totals = inside(root, "ctr_data"), dict[tuple[str, int], NDArray[Any]]()
+    for key, table in tables.items() if isinstance(tables, Mapping) else ():
+        kind, stride = _KIND.search(str(key)), inside(table, "hash_stride")
+        cells, most = inside(table, "hash_map"), inside(table, "counter_denominator")
+        if kind is None or not isinstance(cells, list) or not isinstance(stride, int):
+            continue
+        if stride < 2 or len(cells) % stride:
+            continue  # What reads the trees refuses it.
+        values = [int(x) if str(x).isdigit() and int(x) < _EMPTY else 0 for x in cells[::stride]]
+        listed = np.array(values, dtype=np.uint64)
+        held, numbers = listed > 0, [cells[k::stride] for k in range(1, stride)]
+        plain = all(isinstance(x, (int, float)) for column in numbers for x in column)
+        counts = np.array(numbers if plain else np.zeros((stride - 1, len(held))), dtype=float).T
+        few = int((listed[held] < _SMALL).sum()) > len(held) >> _RARE
+        single = str(key).count('"combination_element"') == 1 and _CATEGORY in str(key)
+        mixed = not few and (not single or bool(codes_of(listed[held])[1].all()))
+        repeats = {*map(tuple, counts[~held].tolist())} <= {*map(tuple, counts[held].tolist())}
+        sums = counts[held].sum(axis=0)[0 if kind[1] in _COUNTING else -1 :]
+        same = np.array_equal(totals.setdefault((kind[1], stride), sums), sums)
+        known = most in (0, None, sums.sum(), counts[held].max(initial=0))
+        if not (plain and mixed and repeats and same and known):
+            yield ("ctr_data", str(key)), table
+
+
+_TESTED = {
+    "float_features": ("float_feature_index", "feature_index", "borders", "border"),
+    "categorical_features": ("cat_feature_index", "feature_index", "values", "value"),
+    "ctrs": ("split_type", "", "borders", "border"),
+}
+"""By list of columns: where a test names one, what it is called, and what tests take of it."""
+
+
+def _untested(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """List borders and categories of columns that no tree tests: CatBoost keeps none."""
+    tested: dict[str, set[tuple[Any, Any]]] = {key: set() for key in _TESTED}
+    for tree in (*_listed(root.get("oblivious_trees")), *_listed(root.get("trees"))):
+        splits = _listed(inside(tree, "splits")) or [inside(node, "split") for node in nodes(tree)]
+        for split, (kind, (at, _, _, value)) in product(splits, _TESTED.items()):
+            if inside(split, at) is not None and (said := inside(split, value)) is not None:
+                tested[kind].add((None if kind == "ctrs" else str(split[at]), _single(said)))
+    for kind, (_, name, listed, _) in _TESTED.items():
+        for k, column in enumerate(_listed(inside(root, "features_info", kind))):
+            of = str(inside(column, name)) if name else None
+            values = _listed(inside(column, listed))
+            if odd := [v for v in values if (of, _single(v)) not in tested[kind]]:
+                yield ("features_info", kind, k, listed), odd
+
+
+def _listed(value: Any) -> list[Any]:
+    return (
+        value.tolist()
+        if isinstance(value, np.ndarray)
+        else value
+        if isinstance(value, list)
+        else []
+    )
+
+
+def _single(value: Any) -> float:
+    """Give a number as tests and columns both write it; NaN, which equals none, for others."""
+    known = isinstance(value, (int, float)) and abs(value) < 3.5e38
+    return float(np.float32(value)) if known else float("nan")
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """List the nodes of a tree of CatBoost whose nodes hold each other."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Mapping) and "split" in node:
+            stack += (node.get("right"), node.get("left"))
