@@ -93,6 +93,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Chains behind exact counts follow the plan of all chains, and no longer walk on until "
             "they agree; annealing runs make the same moves as these, and begin short.",
         ),
+        58: (
+            ("exact", "boosted", "boosted-models", "default-forests"),
+            "Rows behind a single tree are walked like those behind several, no longer drawn leaf "
+            "by leaf. Behind counts of a regression alone, walks go on where least squares stood.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -14,9 +14,9 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.examples import examples
 from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
 from treeleak.attacks.known_draws import walking
-from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.run import fallback_rows
+from treeleak.attacks.known_draws.walking import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry

@@ -13,13 +13,16 @@ from scipy.optimize import linear_sum_assignment
 from helpers.examples import examples
 from helpers.grids import FEW, cuts_for
 from helpers.releases import random_tree
+from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import (
     _ALL_AT_ONCE,
     MAX_ALIGNED,
     aligned_shares,
     cheapest,
+    distance_from_worlds,
     expected_distance,
 )
+from treeleak.core.clock import Clock
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release.release import Release
@@ -262,3 +265,36 @@ def test_what_was_known_is_matched_but_is_no_error(seed):
     assert low - 1e-6 <= found <= high + 1e-6
     nothing = np.ones_like(known)
     assert expected_distance(values, chosen, samples, prior, known=nothing) == 0.0
+
+
+# --------------------------------------------------------------- how far rows are from other worlds
+
+
+def flags_of_one_class(n_rows):
+    """Rows of eight flags, and their values."""
+    rng = np.random.default_rng(0)
+    schema = Schema([Binary(name) for name in "abcdefgh"])
+    trees = tuple(random_tree(rng, cuts_for(schema, schema.columns), 4) for _ in range(9))
+    release = Release(trees, tuple(schema.columns), (), AllRows(), None)
+    X = rng.integers(0, 2, size=(n_rows, 8))
+    return X, values_of(Geometry.of(release, schema).parts, 1)
+
+
+def test_rows_in_each_others_places_are_no_error():
+    X, values = flags_of_one_class(20)
+    own = np.column_stack([X + values.start[:-2], np.full(len(X), values.start[-2])])
+    rng = np.random.default_rng(1)
+    worlds = np.array([values.atom_of[rng.permutation(own)] for _ in range(5)])
+    none = np.zeros(len(X), dtype=bool)
+    rows = Rows(own, np.full(own.shape, 0.5), none, False, 3, worlds)
+    assert distance_from_worlds(rows, values, Clock(9.0), 0) == 0.0
+    worlds[:, 0, 0] ^= 1  # one value of one row, in every world
+    assert distance_from_worlds(rows, values, Clock(9.0), 0) == pytest.approx(1 / own[:, :-1].size)
+
+
+def test_nothing_is_said_of_rows_that_are_certain():
+    X, values = flags_of_one_class(20)
+    own = np.column_stack([X + values.start[:-2], np.full(len(X), values.start[-2])])
+    none = np.zeros(len(X), dtype=bool)
+    rows = Rows(own, np.ones(own.shape), none, False, 0, values.atom_of[own][None])
+    assert distance_from_worlds(rows, values, Clock(9.0), 0) is None

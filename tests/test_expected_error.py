@@ -26,7 +26,12 @@ from treeleak.attacks.large_grid.bayes_estimate import _sure
 from treeleak.metrics import reconstruction_error
 from treeleak.partition import AttributeAtoms
 from treeleak.partition.atoms import Atom
-from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
+from treeleak.reconstruction.expected import (
+    far_by_confidence,
+    inside_intervals,
+    ranges_of,
+    share_wrong,
+)
 from treeleak.schema import Binary, OneHot
 
 
@@ -212,3 +217,18 @@ def test_an_answer_is_counted_in_the_bins_of_its_confidence():
     # Two rows may stand in each other's places: their values are wrong together.
     least, most = likely_shares(np.full(int(n), sure / n), together=2 * 6)
     assert least <= right / n <= most
+
+
+def test_a_wrong_value_of_a_group_is_two_wrong_columns():
+    members = tuple("pqrst")
+    schema = Schema([OneHot("g", members), Binary("z")])
+    rng = np.random.default_rng(0)
+    n, doubt = 20_000, 0.3
+    true = rng.integers(5, size=n)
+    other = np.where(rng.random(n) < doubt, (true + rng.integers(1, 5, size=n)) % 5, true)
+    off = np.not_equal(np.eye(5)[true], np.eye(5)[other]).sum() / (6 * n)
+    confidence = pd.DataFrame(np.full((n, 6), 1 - doubt), columns=[*members, "z"])
+    confidence["z"] = 1.0
+    said = share_wrong(confidence, schema, np.ones((n, 6), dtype=bool))
+    assert said == pytest.approx(off, rel=0.05)
+    assert share_wrong(confidence, schema, np.zeros((n, 6), dtype=bool)) is None

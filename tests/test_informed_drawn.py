@@ -71,7 +71,7 @@ def test_places_and_rows_are_those_found_by_trying_all(seed, place):
     asked = InformedRequest.of(
         forest, pd.DataFrame(known, columns=NAMES), labels, SCHEMA, False, 1, 0
     )
-    found = np.exp(asked.likelihood(told))
+    found = np.exp(asked.leaves.of_known(asked.points, asked.label, told))
     places = range(7) if told is None else [told]
     expected = places_by_trying(forest, X.to_numpy(), y, known, labels, places)
     own = asked.missing.points_of(ROWS)

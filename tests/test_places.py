@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid import two_chain_confidence
-from treeleak.attacks.large_grid.two_chain_confidence import by_two_walks
+from treeleak.attacks.large_grid import bayes_estimate
+from treeleak.attacks.large_grid.bayes_estimate import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.value_index import ValueIndex, values_of
 from treeleak.reconstruction.rows import in_columns
@@ -75,7 +75,7 @@ def matched(one: np.ndarray, true: np.ndarray, values: ValueIndex) -> tuple[np.n
 
 @pytest.mark.parametrize("n_rows", [200, 400])
 def test_values_are_as_often_right_as_is_said(values, n_rows, monkeypatch):
-    monkeypatch.setattr(two_chain_confidence, "ASTRAY", (0.0, 0.0))
+    monkeypatch.setattr(bayes_estimate, "ASTRAY", (0.0, 0.0))
     rng = np.random.default_rng(n_rows)
     true = people(n_rows, values, rng)
     one, two = (walk(true, values, rng, FOUND) for _ in range(2))

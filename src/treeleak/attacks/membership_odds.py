@@ -16,7 +16,7 @@ the others give. Its slope and shift are those of the answer.
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import njit
 from treeleak.core.parallel import run_all
-from treeleak.core.private import dataclass
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition import Geometry, equal_rows, rules_hold
 
 _KINDS, _IMAGINED, _TRIED, _LOOKED_AT = 4000, 2000, 2400, 40_000
@@ -39,17 +39,30 @@ samples together."""
 _LEAST = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
-class _Weighed:
+@shows_no_value
+class _Weighed(NamedTuple):
     """A sample: some of its rows, in whose places others are weighed."""
 
     chain: int
     leaf: NDArray[np.int32]
     label: NDArray[np.int32]
+    """Shapes (n_some, n_trees), (n_some,)."""
     held: NDArray[np.int32]
     """Of all of its rows, how many lie in each equation."""
     top: FloatArray
     total: FloatArray
+    """Shapes (1,), (n_some,). What is taken off logs, and the mean of L in place of each row."""
+
+
+@shows_no_value
+class _Law(NamedTuple):
+    """What one more row in an equation gains, see :class:`RowOdds`."""
+
+    offset: IntArray
+    gain: FloatArray
+    n_classes: int
+    n_rows: int
+    """Of a dataset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +169,12 @@ class RowOdds:
         """Mean ratio of each row by each chain; with weights, they are what means are taken by."""
         leaf, label = self._dropped(rows)
         chains, n_classes = sorted({s.chain for s in samples}), self.geometry.release.n_classes
-        n_rows = self.samples.atoms.shape[1]
+        law = _Law(self.offset, self.gain, n_classes, self.samples.atoms.shape[1])
 
         def by(chain: int) -> FloatArray:
             out, chain_samples = np.zeros(len(rows)), [s for s in samples if s.chain == chain]
             for s in chain_samples:
-                add_ratios(
-                    leaf, label, s.leaf, s.label, s.held, n_rows, self.offset, self.gain,
-                    n_classes, weight, s.top, s.total, out,
-                )  # fmt: skip
+                add_ratios(leaf, label, s, law, weight, out)
             return out / sum(len(s.label) for s in chain_samples)
 
         return np.array(run_all([partial(by, c) for c in chains]))
@@ -195,10 +205,7 @@ _MOST_LOG = 700.0
 
 
 @njit(fastmath=True)
-def add_ratios(
-    leaf: Any, label: Any, row_leaf: Any, row_label: Any, held: Any, n_rows: int, offset: Any,
-    gain: Any, n_classes: int, weight: Any, top: Any, total: Any, out: Any,
-) -> None:  # fmt: skip
+def add_ratios(leaf: Any, label: Any, sample: Any, law: Any, weight: Any, out: Any) -> None:
     """Add to ``out`` how much likelier each row is than others in place of rows of a dataset.
 
     For some rows i of the dataset, L(x) is the likelihood with x in the place of i. ``out[x]``
@@ -208,16 +215,16 @@ def add_ratios(
     ----------
     leaf, label
         Shapes (n, n_trees), (n,). Of the rows that are weighed.
-    row_leaf, own_label
-        Shapes (n_own, n_trees), (n_own,). Of rows of the dataset in whose place others stand.
-    held
-        How many of all ``n_rows`` rows of the dataset lie in each equation.
+    sample : _Weighed
+    law : _Law
     weight
-        Shape (n,). Probability of each row, of which ``total`` and ``top`` are then made; or (0,):
-        then both are read.
-    top, total
-        Shapes (1,), (n_own,). What is taken off logs, and the mean of L in place of each row.
+        Shape (n,). Probability of each row, of which ``total`` and ``top`` of the sample are then
+        made; or (0,): then both are read.
     """
+    row_leaf, row_label, held, top, total = (
+        sample.leaf, sample.label, sample.held, sample.top, sample.total
+    )  # fmt: skip
+    offset, gain, n_classes, n_rows = law.offset, law.gain, law.n_classes, law.n_rows
     n, n_trees = leaf.shape
     most = n_rows - 1
     base, factor, ratio = np.empty(n), np.empty(n_trees), np.empty(n)

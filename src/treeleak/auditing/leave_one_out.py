@@ -164,9 +164,9 @@ def informed_audit(
                 collected.append(answer)
             lines.append({
                 "expected_error": guess.expected_error(missing),
-                "probability": float(guess.likelihood.posterior[point, label]),
+                "probability": float(guess.posterior[point, label]),
                 "label_right": found == label,
-                "bits": guess.likelihood.bits,
+                "bits": guess.bits,
             })  # fmt: skip
     names = list(request.release.feature_names)
     true = pd.DataFrame(request.rows[targets], columns=names)

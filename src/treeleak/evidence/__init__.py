@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, static_message
-from treeleak.evidence.exact_counts import ExactCounts, ExactTotals
-from treeleak.evidence.hidden_draws import HiddenDraws
-from treeleak.evidence.known_draws import KnownDraws
+from treeleak.evidence.drawn_counts import HiddenDraws, KnownDraws
 from treeleak.evidence.leaf_steps import LeafValueEvidence
 from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.loss_sums import DrawnLossSums, LossSums
-from treeleak.evidence.noisy_counts import LeafLabels, NoisyCounts
 from treeleak.evidence.protocol import (
     BOOTSTRAP_MODES,
     MAX_ROWS,
@@ -27,6 +24,7 @@ from treeleak.evidence.protocol import (
     MakeEvidence,
     SamplingAssumptions,
 )
+from treeleak.evidence.row_counts import ExactCounts, ExactTotals, LeafLabels, NoisyCounts
 from treeleak.evidence.systems import CountSystem, Pairs
 from treeleak.release.release import Release
 

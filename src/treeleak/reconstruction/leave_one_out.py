@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import reduce
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, Labels, Place, Rows
-from treeleak.core.decisions import falling, first_least, greatest, on_grid, rounded
+from treeleak.core.decisions import first_least, greatest, on_grid
 from treeleak.core.declared import plain
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
-from treeleak.core.private import dataclass, shows_no_value
+from treeleak.core.private import dataclass
 from treeleak.core.text import short
 from treeleak.evidence.predictions import at_leaves
 from treeleak.partition import Geometry, GridTooLarge
@@ -62,9 +62,6 @@ UNKNOWN_DRAWS = MessageTemplate(
     "known; here the draws are not known: {why:foreign}",
 )
 
-_SHOWN = 10
-"""Most probable rows that are listed."""
-
 
 @dataclass(frozen=True, eq=False)
 class InformedGuess:
@@ -83,19 +80,9 @@ class InformedGuess:
     label_confidence : float
     expected_error : float
         Share of columns in which the row is expected to be wrong.
-    value_by_value : Series
-        The best value of each column by itself: they may not go together in a valid row.
-    candidates : DataFrame
-        The most probable rows. A column that no tree tests may hold one value for several.
-    candidate_labels, probabilities : Series
-        Their classes and probabilities.
     bits : float
         What the model discloses beyond the known rows: the divergence of the posterior from the
         prior.
-    majority : Series
-        What the known rows alone suggest: the majority of each column.
-    valid_majority : Series
-        The same among valid rows.
     schema : Schema
     seed : int
     seconds : float
@@ -109,13 +96,7 @@ class InformedGuess:
     confidence: pd.Series[float]
     label_confidence: float
     expected_error: float
-    value_by_value: pd.Series[float]
-    candidates: pd.DataFrame
-    candidate_labels: pd.Series[Any]
-    probabilities: pd.Series[float]
     bits: float
-    majority: pd.Series[float]
-    valid_majority: pd.Series[float]
     schema: Schema
     seed: int
     seconds: float
@@ -125,20 +106,10 @@ class InformedGuess:
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the guess; rows only where asked for (formats/informed.schema.json)."""
         rows = {
-            "row": _plain(self.row),
+            "row": {str(k): None if pd.isna(v) else v for k, v in self.row.items()},
             "label": self.label,
             "confidence": self.confidence.to_dict(),
-            "value_by_value": _plain(self.value_by_value),
-            "majority": _plain(self.majority),
-            "valid_majority": _plain(self.valid_majority),
-            "candidates": tuple(
-                {"row": _plain(row), "label": label, "probability": probability}
-                for (_, row), label, probability in zip(
-                    self.candidates.iterrows(), self.candidate_labels, self.probabilities,
-                    strict=True,
-                )
-            ),
-        }  # fmt: skip
+        }
         described: dict[str, Any] = plain(
             {
                 "version": INFORMED_VERSION,
@@ -211,25 +182,19 @@ def informed(
     if position is not None and not 0 <= position < n_rows:
         raise BadInput(f"position must be from 0 to {n_rows - 1}, not {position}")
     prior = request.prior(np.arange(len(request.label)), seed)
-    guess = request.guess(prior, request.likelihood(position))
-    baseline = request.baseline(prior.density)
     missing, names = request.missing, list(request.release.feature_names)
+    guess = request.guess(prior, request.leaves.of_known(request.points, request.label, position))
     row, label = request.written(guess.chosen)
-    candidates, number, probability = request.likeliest(guess)
+    values = missing.values
+    alone = guess.n_possible == 1 and values.single_valued[values.atom_of[guess.chosen]].all()
     return InformedGuess(
-        status="unique" if request.proves(guess) else "likely",
+        status="unique" if alone else "likely",
         row=pd.Series(row, names),
         label=request.release.classes[label],
         confidence=pd.Series(missing.sureness(guess.share, guess.chosen), names),
         label_confidence=min(1.0, float(guess.share[guess.chosen[-1]])),
         expected_error=guess.expected_error(missing),
-        value_by_value=pd.Series(missing.value_by_value(guess.share), names),
-        candidates=pd.DataFrame(candidates, columns=names),
-        candidate_labels=pd.Series([request.release.classes[c] for c in number]),
-        probabilities=pd.Series(probability),
-        bits=guess.likelihood.bits,
-        majority=pd.Series(missing.value_by_value(baseline), names),
-        valid_majority=pd.Series(request.written(missing.answer(baseline))[0], names),
+        bits=guess.bits,
         schema=request.schema,
         seed=seed,
         seconds=time.perf_counter() - started,
@@ -245,13 +210,21 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What is told, shares of values, and the values of the answer."""
+    """What the leaves tell of the missing row."""
 
-    likelihood: GridLikelihood
+    posterior: FloatArray
+    """Shape (n_points, n_classes). Probability of each grid point and class."""
+    bits: float
+    """Its divergence from the prior."""
+    n_possible: int
+    """Grid points and classes that are not impossible, however improbable."""
     share: FloatArray
+    """Probability of each listed value."""
     chosen: IntArray
+    """The values of the answer; the class is last."""
 
     def expected_error(self, missing: MissingRow) -> float:
+        """Share of columns in which the answer is expected to be wrong."""
         cost = missing.values.expected_cost(self.share[None])[0]
         return float(cost[self.chosen[:-1]].sum() / missing.geometry.release.n_features)
 
@@ -317,38 +290,17 @@ class InformedRequest:
         density = population.fitted(self.missing.geometry, seed)
         return Prior(density, self.missing.log_prior(density))
 
-    def likelihood(self, position: int | None) -> FloatArray:
-        """Log likelihood of each grid point and class, all rows being known but one."""
-        return self.leaves.of_known(self.points, self.label, position)
-
     def guess(self, prior: Prior, likelihood: FloatArray) -> Guess:
         """Answer, given the log likelihood of each grid point and class."""
-        result = self.missing.posterior(prior.log_prior, likelihood)
-        share = self.missing.shares(prior.density, result.posterior)
-        return Guess(result, share, self.missing.answer(share))
+        posterior, bits, n_possible = self.missing.posterior(prior.log_prior, likelihood)
+        share = self.missing.shares(prior.density, posterior)
+        return Guess(posterior, bits, n_possible, share, self.missing.answer(share))
 
     def baseline(self, density: Density) -> FloatArray:
         """Shares of values among the rows."""
         seen = np.zeros((len(self.missing.allowed), self.release.n_classes))
         np.add.at(seen, (self.points, self.label), 1.0 / len(self.points))
         return self.missing.shares(density, seen)
-
-    def likeliest(self, guess: Guess) -> tuple[FloatArray, IntArray, FloatArray]:
-        """The most probable rows, the numbers of their classes, and their probabilities."""
-        flat, values = guess.likelihood.posterior.ravel(), self.missing.values
-        top = falling(flat)[: min(_SHOWN, guess.likelihood.n_possible)]
-        point, label = np.divmod(top, self.release.n_classes)
-        atoms = self.missing.geometry.atoms(point) + values.atom_start[:-2]
-        # Of an atom, the most probable value.
-        order = np.lexsort((-rounded(guess.share), values.atom_of))
-        best = order[np.searchsorted(values.atom_of[order], atoms)]
-        return values.rows(best, self.release.n_features), label, flat[top]
-
-    def proves(self, guess: Guess) -> bool:
-        """Whether no other row is possible."""
-        single_valued = self.missing.values.single_valued
-        chosen_atoms = self.missing.values.atom_of[guess.chosen]
-        return guess.likelihood.n_possible == 1 and bool(single_valued[chosen_atoms].all())
 
     def written(self, chosen: IntArray) -> tuple[FloatArray, int]:
         """Row in the model's columns, and number of the class."""
@@ -371,10 +323,6 @@ def _draws(release: Release, n_rows: int, seed_search: int) -> Draws | None:
     return draws
 
 
-def _plain(row: pd.Series[Any]) -> dict[str, Any]:
-    return {str(k): None if pd.isna(v) else v for k, v in row.items()}
-
-
 MAX_ENTRIES = 2**26
 """Most (grid point, tree or class) pairs that are held."""
 MAX_GAINS = 2**26
@@ -384,18 +332,6 @@ _LIKELIEST = 4096
 """Points of which it is asked which of the values that no tree tells apart go with them."""
 _FAINT = 1e-9
 """Weight of what the population says of these values at all other points."""
-
-
-@shows_no_value
-class GridLikelihood(NamedTuple):
-    """What the leaves tell of the missing row."""
-
-    posterior: FloatArray
-    """Shape (n_points, n_classes). Probability of each grid point and class."""
-    bits: float
-    """Its divergence from the prior."""
-    n_possible: int
-    """Grid points and classes that are not impossible, however improbable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,8 +437,10 @@ class MissingRow:
             likelihood += gain.take(leaves, axis=0)
         return likelihood
 
-    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> GridLikelihood:
-        """Weigh each grid point and class.
+    def posterior(
+        self, log_prior: FloatArray, likelihood: FloatArray
+    ) -> tuple[FloatArray, float, int]:
+        """Weigh each grid point and class: the first three fields of :class:`Guess`.
 
         Raises Mismatch if no row explains what the leaves say.
         """
@@ -523,7 +461,7 @@ class MissingRow:
         information = (
             np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
         )
-        return GridLikelihood(out, max(0.0, float(information / np.log(2))), n_possible)
+        return out, max(0.0, float(information / np.log(2))), n_possible
 
     def _gain(self, held: IntArray) -> FloatArray:
         """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""

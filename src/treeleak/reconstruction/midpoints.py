@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import njit
-from treeleak.core.private import dataclass
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.release.tree import Tree
 
 
@@ -95,27 +96,33 @@ _NEAR, _ALMOST = 1.5, 1e-6
 """
 
 
-@njit()
-def meet_midpoints(
-    value: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    sums: FloatArray,
-    width: FloatArray,
-    start: IntArray,
-    members: IntArray,
-    n_sweeps: int,
-    stepping: bool,
-) -> None:
-    """Move values, in place, towards ``max(left members) + min(right members) = sum``.
+@shows_no_value
+class Sides(NamedTuple):
+    """Equations ``max(left members) + min(right members) = sum``.
 
-    Projects on one equation after another, inside ``low`` to ``high``. Equation q has the members
-    ``start[2q]`` to ``start[2q + 1]`` on the left, those up to ``start[2q + 2]`` on the right. An
-    equation that is far from met, measured by a width that shrinks from sweep to sweep, moves its
-    values less: where rows are wrong, equations contradict each other, and a compromise between
-    all would meet none. ``stepping``: widths are steps of values, which move by one if that meets
-    an equation, and stay where there are none (0).
+    Equation q has the members ``start[2q]`` to ``start[2q + 1]`` on the left, those up to
+    ``start[2q + 2]`` on the right.
     """
+
+    sums: FloatArray
+    width: FloatArray
+    """Shape (n_equations,). By which it is measured how far an equation is from met."""
+    start: IntArray
+    members: IntArray
+    """Places of values."""
+
+
+@njit()
+def meet_midpoints(value: Any, low: Any, high: Any, sides: Any, n_sweeps: int, steps: bool) -> None:
+    """Move values, in place, towards the equations of :class:`Sides`.
+
+    Projects on one equation after another, inside ``low`` to ``high``. An equation that is far from
+    met, measured by a width that shrinks from sweep to sweep, moves its values less: where rows are
+    wrong, equations contradict each other, and a compromise between all would meet none. ``steps``:
+    widths are steps of values, which move by one if that meets an equation, and stay where there
+    are none (0).
+    """
+    sums, width, start, members = sides.sums, sides.width, sides.start, sides.members
     for sweep in range(n_sweeps):
         # The first third treats all alike, the last one is left with those that can be met.
         phase = max(0.0, sweep / n_sweeps - 1 / 3)
@@ -130,9 +137,9 @@ def meet_midpoints(
                 if value[members[i]] < value[b]:
                     b = members[i]
             gap = sums[q] - value[a] - value[b]
-            if gap == 0.0 or (stepping and abs(gap) > _NEAR * width[q]):
+            if gap == 0.0 or (steps and abs(gap) > _NEAR * width[q]):
                 continue
-            if stepping:
+            if steps:
                 gap = round(gap / width[q]) * width[q]
                 half = math.floor(gap / 2 / width[q] + _ALMOST) * width[q]
             else:

@@ -21,7 +21,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.column_values import Grid, distinct_values, grid_behind, nearest
-from treeleak.reconstruction.midpoints import Midpoints, meet_midpoints, tests_passed
+from treeleak.reconstruction.midpoints import Midpoints, Sides, meet_midpoints, tests_passed
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
@@ -201,7 +201,7 @@ class _Equations:
     """Shape (n_equations,). Typical gap between the thresholds of the column."""
     start: IntArray
     members: IntArray
-    """Cells on both sides, as :func:`meet_midpoints` has them."""
+    """Cells on both sides, as :class:`Sides` has them."""
     informative: BoolArray
     """Shape (n_equations,). Whether the column has so many thresholds that wrong rows would hardly
     meet them."""
@@ -290,11 +290,10 @@ class _Equations:
         step: FloatArray | None = None,
     ) -> None:  # fmt: skip
         n_sweeps = int(np.clip(work // len(self.members), _LEAST, _SWEEPS))
-        members, width = of_cell[self.members], self.width if step is None else step
+        width, members = self.width if step is None else step, of_cell[self.members]
+        sides = Sides(self.sums, width, self.start, members)
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-        meet_midpoints(
-            value, low, high, self.sums, width, self.start, members, n_sweeps, step is not None
-        )
+        meet_midpoints(value, low, high, sides, n_sweeps, step is not None)
 
     def share_met(self, table: FloatArray) -> float | None:
         """Share of the equations that the values of a table meet, of those that tell anything."""

@@ -4,7 +4,7 @@ Chains walk over datasets of all classes at once and learn on the way what rows 
 noise. A dataset that misses counts is not ruled out but made unlikely: worlds that meet them all
 lie apart, and only through others does a walk get from one to the next. Each chain ends with a
 world. The middle of all that the chains saw errs least on average, but is itself no world; the one
-nearest to it comes with it. Behind one tree, rows need not walk: they are drawn.
+nearest to it comes with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
-from treeleak.attacks.exact.one_tree import LeafChain, Leaves
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
@@ -72,8 +71,6 @@ class Learned:
     chains: tuple[WorldChain, ...]
     seen: tuple[IntArray, ...]
     """Points of the open rows of each system in any sample."""
-    leaves: Leaves | None = None
-    """Where a single tree counts, and its leaves are boxes."""
 
     def near(
         self,
@@ -117,19 +114,13 @@ class Learned:
 
         ``more``: points of open rows that meet all counts, beside those that chains ended with.
         """
-        search, values = self.context.searches[s], self.context.values
+        search = self.context.searches[s]
         share = self.middle.share[self._rows(s)][len(search.fixed_points) :]
-        cost = values.expected_cost(share)
+        cost = self.context.values.expected_cost(share)
         ends = [(chain.points[s], chain.misfit_of(s)) for chain in self.chains]
         least = min([m for _, m in ends] + [0] * len(more))
         starts = [p for p, m in ends if m == least] + (list(more) if least == 0 else [])
-        if self.leaves is None:
-            found = search.nearest(cost, starts, clock, seed)
-        else:
-            of_atoms = np.minimum.reduceat(cost[len(search.anchored) :], values.first, axis=1)
-            points = self.leaves.boxes[s].nearest(of_atoms)
-            chosen = values.cheapest(search.atoms[search.live_points(points)], cost)
-            found = Solution(points, chosen, search.space.misfit(points))
+        found = search.nearest(cost, starts, clock, seed)
         return found, self._sure(found.values, share)
 
     def nearer(self, worlds: tuple[Rows, ...], seed: int) -> tuple[tuple[Rows, ...], float]:
@@ -203,27 +194,24 @@ def posterior_under_learned_prior(
     context = ChainContext.of(searches, geometry, values)
     if context.n_rows > MAX_ALIGNED:
         return None
-    leaves, target = Leaves.of(context), _target(context)
+    target = _target(context)
     plan = PLAN if plan is None else plan
     plan = replace(plan, hot=max(plan.hot / context.warm, 1.0))
-
-    def started(s: int) -> WorldChain | LeafChain:
-        return WorldChain.started(context, s) if leaves is None else LeafChain.started(leaves, s)
-
-    plan = within_time(plan, started(seed), context.n_rows, clock)
+    plan = within_time(plan, WorldChain.started(context, seed), context.n_rows, clock)
     if plan.sweeps < plan.least_sweeps:
         return None
     seeds = np.random.SeedSequence(seed).generate_state(plan.chains)
-    run = run_chains([started(int(s)) for s in seeds], target, plan, None, clock)
+    run = run_chains(
+        [WorldChain.started(context, int(s)) for s in seeds], target, plan, None, clock
+    )
     if not run.converged:
         return None
     samples = together(target, run.drawn, fitted(target, run.drawn)).weighed()
     seen = tuple(np.unique(points) for points in context.points(samples.atoms))
-    ends = tuple(c.resting if isinstance(c, LeafChain) else c for c in run.chains)
     most = int(np.clip(_MOST_ROWS // max(context.n_rows, 1), 20, _MOST_SAMPLES))
     judges = samples.judges.thinned(most // 4)
     centre = middle(samples.makers.thinned(most), target, clock, judges, seed)
-    return Learned(context, target, samples, centre, ends, seen, leaves)
+    return Learned(context, target, samples, centre, tuple(run.chains), seen)
 
 
 def _target(context: ChainContext) -> PosteriorTarget:

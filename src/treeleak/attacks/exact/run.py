@@ -312,15 +312,10 @@ def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int)
         found = bounds(first)
         feasible = found.broken < 0
         if feasible:
-            feasible = _may_have_solution(IntegerProblem(first, found), clock, seed)
+            try:
+                IntegerProblem(first, found).solutions(clock, 5.0, seed)
+            except NoSolution:
+                feasible = False
         low, high = (middle + 1, high) if feasible else (low, middle)
     start, stop = (system.first_of(int(row)) for row in geometry.leaf_start[low - 1 : low + 1])
     return _located(system, geometry, start + int(np.argmax(system.target[start:stop])))
-
-
-def _may_have_solution(problem: IntegerProblem, clock: Clock, seed: int) -> bool:
-    try:
-        problem.solutions(clock, 5.0, seed)
-    except NoSolution:
-        return False
-    return True

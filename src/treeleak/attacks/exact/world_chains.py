@@ -31,7 +31,7 @@ from treeleak.partition.value_index import ValueIndex
 _MANY, _COLDEST = 20, 0.25
 """Equations of a row from which on a missed count costs no more than a factor e of what rows are
 like; least temperature where rows stand in few."""
-RELEARN = 40.0
+_RELEARN = 40.0
 """Sweeps between two redraws of what rows are like."""
 _SWAPS = 0.3
 """Share of the moves in which two rows exchange atoms."""
@@ -72,7 +72,7 @@ class ChainContext:
 
     @cached_property
     def places(self) -> tuple[Places, ...]:
-        """The points of each system, as walks need them: rows behind one tree are drawn without."""
+        """The points of each system, as walks need them."""
         begin = self.values.atom_start[:-1]
         return tuple(
             s.space.places(s.tilt, (s.atoms[s.live_of] - begin).astype(np.int16))
@@ -120,21 +120,10 @@ class WorldChain:
         rng = np.random.default_rng(seed)
         points = tuple(s.space.spread(s.w, rng).astype(np.int64) for s in context.searches)
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        return cls.resting(context, points, hierarchy_of(context.values, 0), prior, state).learned()
-
-    @classmethod
-    def resting(
-        cls,
-        context: ChainContext,
-        points: tuple[IntArray, ...],
-        hierarchy: HierarchicalPrior,
-        prior: Prior | None,
-        rng: NDArray[np.uint64],
-    ) -> WorldChain:
-        """Hold rows at some points; before it walks, a chain has to learn."""
         residual = tuple(s.space.residual(p) for s, p in zip(context.searches, points, strict=True))
-        log_prior = tuple(np.zeros(len(p)) for p in points)
-        return cls(context, points, residual, log_prior, hierarchy, prior, rng)
+        log_prior, hierarchy = (np.zeros(len(p)) for p in points), hierarchy_of(context.values, 0)
+        chain = cls(context, points, residual, tuple(log_prior), hierarchy, prior, state)
+        return chain.learned()
 
     @property
     def prior(self) -> Prior:
@@ -183,7 +172,7 @@ class WorldChain:
 
         ``temperature``: that of samples is 1, whatever a missed count costs there.
         """
-        turns, out, done = max(round(sweeps / RELEARN), 1), self, (0, 0)
+        turns, out, done = max(round(sweeps / _RELEARN), 1), self, (0, 0)
         for _ in range(turns):
             if clock.stopped:
                 break
@@ -219,7 +208,7 @@ class WorldChain:
         for temperature in np.geomspace(_THAW, _FROST, longer * _STAGES):
             if clock.stopped:
                 break
-            out, _ = out.moved(RELEARN, temperature, only=s, until_met=True)
+            out, _ = out.moved(_RELEARN, temperature, only=s, until_met=True)
             if out.misfit_of(s) == 0:
                 break
         return self.at(s, out.points[s], out.rng)

@@ -249,8 +249,7 @@ class Domains:
             return
         rows = rows[(sums.beside[:, rows] & (self.draws[:, rows] > 0)).any(axis=0)]
         where = self.evidence.geometry.leaf_start, self.boxes.word_start
-        known = sums.beside, sums.about, *where, sums.value, sums.total, sums.off
-        each(narrow_sums, rows, _JOINED, self.bits, *known, changed)
+        each(narrow_sums, rows, _JOINED, self.bits, sums, *where, changed)
 
     def _use_sums(self, rows: BoolArray) -> BoolArray:
         """Open the leaves of trees that did not draw rows; say of which rows that is new."""

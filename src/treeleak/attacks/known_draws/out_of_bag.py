@@ -6,22 +6,22 @@ the row. What no choice of the other leaves can make up for is ruled out.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import lowest_bit, njit
-from treeleak.core.private import dataclass
+from treeleak.core.private import shows_no_value
 from treeleak.evidence import KnownDraws
 
 _AT_ONCE = 2**24
 """Predictions that are held at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowSums:
+@shows_no_value
+class RowSums(NamedTuple):
     """What leaf values add up to, over the trees that did not draw a row; several sums each."""
 
     value: FloatArray
@@ -95,15 +95,15 @@ class RowSums:
 
 @njit()
 def narrow_sums(
-    rows: Any, domain: Any, beside: Any, about: Any, leaf_start: Any, word_start: Any, value: Any,
-    total: Any, off: Any, changed: Any,
-) -> None:  # fmt: skip
+    rows: Any, domain: Any, sums: Any, leaf_start: Any, word_start: Any, changed: Any
+) -> None:
     """Rule out leaves of some rows with which their sums cannot be met, in place.
 
     ``changed`` is set for rows of which leaves went. Of a class for which a sum cannot be met,
     nothing is left.
     """
     none, one = np.uint64(0), np.uint64(1)
+    value, about, total, off, beside = sums.value, sums.about, sums.total, sums.off, sums.beside
     n_trees = len(leaf_start) - 1
     low, high = np.empty(n_trees), np.empty(n_trees)
     for k in rows:

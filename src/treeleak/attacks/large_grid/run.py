@@ -9,6 +9,7 @@ the dataset nearest to their Bayes estimate that meets every count.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,25 +157,19 @@ def _walked_until_met(
 
 def _met_at_once(program: RowProgram, clock: Clock, stage: str, seed: int) -> WalkResult | None:
     """Ask for all rows before any walk, where the program is small."""
-    if program.constraints.open_label.any() or not program.small:
+    constraints, solved = program.constraints, None
+    if constraints.open_label.any() or not program.small:
         return None
     clock.report_progress(f"{stage}: solving for all at once", 0.0)
-    if (solved := _solved_at_once(program, clock, seed)) is None:
+    nowhere = np.zeros((0, *constraints.draws.shape), dtype=np.int32)
+    anywhere = np.ones(constraints.n_rows, dtype=bool)
+    with suppress(OutOfTime):
+        solved = program.solve(constraints.label, nowhere, anywhere, _AT_ONCE, clock, seed)[0]
+    if solved is None:
         return None
-    walkers = walkers_at(program.constraints, seed, solved)
+    walkers = walkers_at(constraints, seed, solved)
     clock.record(walkers[0].misfit)
     return WalkResult.of(walkers, walkers[0], 0)
-
-
-def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.int32] | None:
-    """Ask the integer solver for all rows, wherever they may be."""
-    n_rows = program.constraints.n_rows
-    nowhere = np.zeros((0, n_rows, program.constraints.draws.shape[1]), dtype=np.int32)
-    free = np.ones(n_rows, dtype=bool)
-    try:
-        return program.solve(program.constraints.label, nowhere, free, _AT_ONCE, clock, seed)[0]
-    except OutOfTime:
-        return None
 
 
 def _solved(

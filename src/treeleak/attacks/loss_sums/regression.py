@@ -22,7 +22,6 @@ from treeleak.attacks.exact.run import exact, of_cells
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking
 from treeleak.attacks.loss_sums.columns import Columns
-from treeleak.attacks.loss_sums.counts_alone import by_counts
 from treeleak.attacks.loss_sums.integral import whole_groups
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import ClassConstraints
@@ -44,8 +43,6 @@ _COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
 _SPARSE, _WALK = 256, 0.5
 """Points for each row from which on rows walk over them first, and the share of the time for it:
 of few rows in many cells, datasets over cells are far from all counts."""
-_LEAST_SQUARES_SHARE = 0.9
-"""Share of the time for counts alone by least squares, where walks were too short."""
 _BEYOND = (0.05, 0.2, 0.6, 2.0)
 """How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
 _WHOLE = 5.0
@@ -64,7 +61,7 @@ def regression(
     """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
 
     An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
-    unless sums of targets tell more, or walks do not come to datasets that meet all counts.
+    unless sums of targets tell more.
     """
     if not side_info.nothing:
         return exact(evidence, geometry, clock, seed, side_info)
@@ -95,25 +92,16 @@ def regression(
     with clock.cut_short():
         if summed:
             return _by_sums(evidence, partition, first, clock, seed)
-        return first if _walked(first) else _otherwise(evidence, partition, first, clock, seed)
+        return _longer(evidence, partition, first, clock, seed)
     return first
 
 
-def _walked(answer: Answer) -> bool:
-    """Whether there was time for as many worlds as there should be, and rows meet all counts."""
-    few = any(rows.worlds is None or len(rows.worlds) < N_WORLDS for rows in answer.rows)
-    return answer.status != "unknown" and not few
-
-
-def _otherwise(
+def _longer(
     evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
 ) -> Answer:
-    """Rebuild the rows by least squares, or else by longer walks than those that ended first."""
-    part = clock.part(_LEAST_SQUARES_SHARE * clock.left)
-    if (found := by_counts(evidence, partition, first.values, part, seed)) is not None:
-        rows = tuple(_with_proofs(system_rows, first.rows) for system_rows in found.rows)
-        return replace(found, rows=rows)
-    if clock.stopped:
+    """Walk for longer, where there was no time for as many worlds as there should be."""
+    few = any(rows.worlds is None or len(rows.worlds) < N_WORLDS for rows in first.rows)
+    if clock.stopped or not (few or first.status == "unknown"):
         return first
     return min(first, of_cells(evidence, partition, first.values, clock, seed), key=_missed)
 
@@ -125,9 +113,7 @@ def _by_sums(
     m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
     if m is not None:
         return _answered(evidence, partition, m, first, clock, seed)
-    if _walked(first) or clock.stopped:
-        return first
-    return _otherwise(evidence, partition, first, clock, seed)
+    return _longer(evidence, partition, first, clock, seed)
 
 
 def _missed(answer: Answer) -> float:
