@@ -18,6 +18,7 @@ from treeleak.core.parallel import Pool
 from treeleak.evidence import DrawnLossSums, SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
+from treeleak.release.draws.boosters import SeveralNumbers
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Schema
 
@@ -211,3 +212,15 @@ def test_rows_that_meet_every_sum_are_a_possible_leak_where_few_share_a_place(la
     assert (found.code, result.verdict) == (
         ("rows_fit_not_alone", "not assessed") if large else ("rows_meet_sums", "possible leak")
     )
+
+
+def test_rows_that_meet_all_sums_say_how_many_there_are():
+    pytest.importorskip("xgboost")
+    X, y = table(80, 3)
+    model = fitted("xgboost", X, y, n_estimators=40)
+    with pytest.raises(SeveralNumbers) as several:
+        known_draws(to_release(model))
+    assert 80 in several.value.numbers
+    found = treeleak.reconstruct(model, Schema([Binary(c) for c in X]), time_limit=AMPLE)
+    assert (found.status, found.n_rows) == ("feasible", 80)
+    assert (found.X.to_numpy() == X.to_numpy()).all(axis=1).mean() > 0.9
