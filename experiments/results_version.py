@@ -93,6 +93,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Chains behind exact counts follow the plan of all chains, and no longer walk on until "
             "they agree; annealing runs make the same moves as these, and begin short.",
         ),
+        58: (
+            ("boosted", "raw_boosted"),
+            "Drawn boosted models whose cells cannot be listed: particles stand for them, and rows "
+            "follow from sums of the loss. Several numbers of rows that fit the draws are tried.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

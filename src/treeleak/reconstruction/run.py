@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from treeleak.attacks.answer import ENUMERATED
 from treeleak.core.arrays import Place
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
@@ -242,8 +243,8 @@ def rebuild(
             problem = replace(problem, release=release, earlier=before, notes=notes)
             try:
                 problem = find_draws(problem, seed_search, clock)
-            except SeveralNumbers as several:
-                return _of_one_number(problem, several, use_distinct, seed_search, clock)
+            except SeveralNumbers as numbers:
+                return _of_one_number(problem, numbers, use_distinct, seed_search, clock)
             several = any(part.rows is None for part in release.parts)
             joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
             answer = _solved(problem, use_distinct, joined, alone=alone)
@@ -339,7 +340,9 @@ def _solved(
         except (GridTooLarge, TooLarge) as error:
             too_large = str(error)
         else:
-            if share == 1.0 or by_sums.status != "unknown" or clock.stopped:
+            # Where cells cannot be listed, rows that meet counts alone say next to nothing.
+            unlisted = by_sums.X is not None and by_sums.cells != ENUMERATED
+            if share == 1.0 or by_sums.status != "unknown" or clock.stopped or unlisted:
                 return by_sums
             by_counts = solve(_by_counts(problem, alone=alone), use_distinct, clock)
             return by_sums if by_counts.status == "unknown" else by_counts

@@ -125,10 +125,10 @@ def likeliest(roots: FloatArray, n_first: int, n_rows: int | None) -> list[Guess
         raise NotCovered(NOT_FOUND)
     first = fractions(chosen.seed, most, 1)[0]
     finer = _of_count(chosen.seed, _FINE, first, n_first, n_rows)
-    best = dict[int, Guess]()
+    of_number = dict[int, Guess]()
     for guess in sorted(finer, key=lambda each: _likelihood(logs, each), reverse=True):
-        best.setdefault(guess.n_rows, guess)
-    return list(best.values())[:MOST_NUMBERS]
+        of_number.setdefault(guess.n_rows, guess)
+    return list(of_number.values())[:MOST_NUMBERS]
 
 
 def _of_count(
