@@ -27,6 +27,10 @@ class Model(NamedTuple):
     """Shape (n_atoms, n_trees). Leaves that an atom leaves open, as bits."""
     start: Any
     """Shape (n_attributes + 1,). First atom of each attribute."""
+    test_start: Any
+    """Shape (n_attributes + 1,)."""
+    test_tree: Any
+    """The trees that test each attribute, ascending."""
     first: Any
     """Shape (n_trees,). First leaf of each tree."""
     draws: Any
@@ -177,7 +181,6 @@ def _weigh(model: Any, pull: Any, particles: Any, k: int) -> None:
 def walk(model: Any, pull: Any, particles: Any, rows: Any) -> None:
     """Let the particles of some rows take a step in each attribute, and in their class."""
     n_trees, n_attributes = len(model.first), len(model.start) - 1
-    word = np.empty(n_trees, dtype=np.uint64)
     leaf, margin, chance = np.empty(n_trees, dtype=np.int32), np.empty(n_trees), np.empty(n_trees)
     for k in rows:
         _weigh(model, pull, particles, k)
@@ -203,15 +206,14 @@ def walk(model: Any, pull: Any, particles: Any, rows: Any) -> None:
                         new = _drawn(model, pull.upto, a, rng)
                     if new == old:
                         continue
-                    word[:] = model.open[low + new]
-                    for b in range(n_attributes):
-                        if b != a:
-                            bits = model.open[model.start[b] + atoms[b]]
-                            for t in range(n_trees):
-                                word[t] &= bits[t]
                     begin = n_trees
-                    for t in range(n_trees):
-                        leaf[t] = model.first[t] + lowest_bit(word[t])
+                    for j in range(model.test_start[a], model.test_start[a + 1]):
+                        t = model.test_tree[j]
+                        word = model.open[low + new, t]
+                        for b in range(n_attributes):
+                            if b != a:
+                                word &= model.open[model.start[b] + atoms[b], t]
+                        leaf[t] = model.first[t] + lowest_bit(word)
                         if begin == n_trees and leaf[t] != particles.leaf[k, i, t]:
                             begin = t
                     if begin < n_trees:

@@ -138,8 +138,11 @@ class Known:
         if not counts or evidence.n_rows * len(masks.row) * len(counts) > _MOST:
             raise GridTooLarge(why)
         base = ensemble.base_scores[0]
+        parts = np.split(masks.open[:, :, 0], masks.start[1:-1])
+        tests = [np.flatnonzero((part != part[:1]).any(axis=0)) for part in parts]
         model = Model(
-            np.ascontiguousarray(masks.open[:, :, 0]), masks.start, masks.first,
+            np.ascontiguousarray(masks.open[:, :, 0]), masks.start,
+            np.cumsum([0, *map(len, tests)]), np.concatenate(tests), masks.first,
             (evidence.draws > 0).astype(np.uint8), np.array(counts),
             at_leaves(release, VALUE)[masks.row],
             np.array([base if fitting.start is None else fitting.start[0], base]),
