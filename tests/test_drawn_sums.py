@@ -15,6 +15,7 @@ from helpers.patient import AMPLE
 from treeleak.attacks.known_draws import particle_kernels as kernels
 from treeleak.attacks.known_draws.particles import Fit, Known, by_particles
 from treeleak.attacks.known_draws.sums_dual import Coordinates, Dual
+from treeleak.attacks.known_draws.sums_of_loss import _CANDIDATE, _Fit, _written
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import Pool
 from treeleak.evidence import DrawnLossSums, SamplingAssumptions
@@ -279,3 +280,16 @@ def test_a_grid_too_large_to_list_still_says_what_rows_are_like(library):
     assert far < 0.6 * np.abs(X.to_numpy() - X.to_numpy()[::-1]).mean()
     label = rows.values[:, -1] - values.start[-2]
     assert (label == y.to_numpy()).mean() > 0.8
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values())
+def test_rows_of_which_no_kind_is_likely_are_written(library):
+    X, y = table(60, 2, n_columns=11)
+    _, evidence, partition = drawn(library, X, y, n_estimators=30)
+    dual = Dual.of(evidence, partition)
+    assert dual.n_kinds > 1 / _CANDIDATE
+    nothing = np.zeros(len(dual.right))
+    fit = _Fit(dual, 1.0, np.zeros(len(X), dtype=np.int64), 1, nothing, 0)
+    rows = _written(fit, evidence, partition, values_in(evidence.geometry))
+    assert rows.values.shape == (len(X), X.shape[1] + 1)
+    assert (rows.confidence < 1).all()

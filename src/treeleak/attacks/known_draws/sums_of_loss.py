@@ -282,9 +282,9 @@ def _written(
         row, kind, u = (np.concatenate(part) for part in zip(*likely, strict=True))
     some = drawn[row]
     open_, owner = np.unique(row[some], return_inverse=True)
-    settled = np.full(len(drawn), -1, dtype=np.int64)
-    marginals = Marginals(settled, open_, kind[some], pair_of, owner.ravel())
     pair = np.where(drawn, pair_of[found.best], -1)
+    # Of a row that may be any of very many kinds, no kind is likely.
+    marginals = Marginals(pair, open_, kind[some], pair_of, owner.ravel())
     proved = np.zeros(len(drawn), dtype=np.bool_)
     rows = rows_from_marginals(pair, proved, marginals, u[some], pairs, partition.geometry, values)
     return replace(rows, misfit=found.missed)
