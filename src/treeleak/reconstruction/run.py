@@ -275,13 +275,15 @@ def _of_one_number(
     ``several`` where no sums of the loss are known.
     """
     found = list[Reconstruction]()
-    for left, n_rows in zip(range(len(several.numbers), 0, -1), several.numbers, strict=True):
+    for n_rows in several.numbers:
         one = replace(problem, release=replace(problem.release, n_rows=n_rows))
         with suppress(NotCovered):
-            answer = rebuild(one, use_distinct, seed_search, clock.part(clock.left / left))
+            answer = rebuild(one, use_distinct, seed_search, clock.part(clock.left / 2))
             if answer.evidence.startswith(DrawnLossSums.kind) and answer.X is not None:
                 found.append(answer)
-        if clock.stopped or (found and found[-1].status == "feasible"):
+        # Of cells that are not listed, what is found is too rough to tell numbers apart.
+        told = [answer.status == "feasible" or answer.cells != ENUMERATED for answer in found]
+        if clock.stopped or any(told):
             break
     if not found:
         raise several
