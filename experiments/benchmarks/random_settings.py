@@ -367,6 +367,8 @@ def tuned(seed: int) -> Trained:
             import lightgbm
 
             given |= {"verbose": -1, "min_child_samples": int(rng.choice([1, 5]))}
+            if "subsample" in given or given.get("boosting_type") == "dart":
+                given.pop("data_sample_strategy", None)
             model = lightgbm.LGBMClassifier(**given, subsample_freq=1)
     return Trained(_named(model, None), model.fit(X, y), X, y, _leaves(model, library))
 
