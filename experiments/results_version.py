@@ -98,6 +98,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Rows behind a single tree are walked like those behind several, no longer drawn leaf "
             "by leaf. Behind counts of a regression alone, walks go on where least squares stood.",
         ),
+        59: (
+            ("boosted", "raw_boosted"),
+            "Drawn boosted models whose cells cannot be listed: particles stand for them, and rows "
+            "follow from sums of the loss. Several numbers of rows that fit the draws are tried.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

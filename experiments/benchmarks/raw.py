@@ -144,6 +144,8 @@ def table(name: str) -> Dataset:
         return Dataset(name, X, y, Schema(loose), "UCI Adult", "CC BY 4.0")
     if name == CANCER:
         X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        # LightGBM writes names without spaces.
+        X = X.rename(columns=lambda name: name.replace(" ", "_"))
         ranges = [Numeric(str(c), float(x.min()), float(x.max())) for c, x in X.items()]
         return Dataset(name, X, y, Schema(ranges), "scikit-learn", "CC BY 4.0")
     return draft(name)

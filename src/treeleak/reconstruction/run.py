@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
 
+from treeleak.attacks.answer import ENUMERATED
 from treeleak.core.arrays import Place
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.memory import TooLarge, refused
 from treeleak.core.message import MessageTemplate, message_of, static_message
-from treeleak.evidence import LeafValueEvidence
+from treeleak.evidence import DrawnLossSums, LeafValueEvidence
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.answering import solve
@@ -21,6 +23,7 @@ from treeleak.reconstruction.folds import with_fold_rows
 from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
+from treeleak.release.draws.boosters import SeveralNumbers
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
@@ -57,6 +60,11 @@ SHARES = static_message(
     "leaf values disclose only shares of rows: their number is the least that makes all of "
     "them whole",
     "run_shares",
+)
+NUMBER_TRIED = static_message(
+    "several numbers of rows fit the draws: this is the one whose rows meet all sums, or else the "
+    "likeliest",
+    "number_of_rows_tried",
 )
 _RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
 """Learning rates that are tried where none is said and the default explains nothing."""
@@ -233,7 +241,10 @@ def rebuild(
                 )
                 notes = (*notes, *fold_notes)
             problem = replace(problem, release=release, earlier=before, notes=notes)
-            problem = find_draws(problem, seed_search, clock)
+            try:
+                problem = find_draws(problem, seed_search, clock)
+            except SeveralNumbers as numbers:
+                return _of_one_number(problem, numbers, use_distinct, seed_search, clock)
             several = any(part.rows is None for part in release.parts)
             joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
             answer = _solved(problem, use_distinct, joined, alone=alone)
@@ -252,6 +263,33 @@ def rebuild(
                     more = (ALONE(where=place),) if place else ()
                     answer = replace(found, draws=answer.draws, notes=(*found.notes, *more))
         return answer
+
+
+def _of_one_number(
+    problem: Problem, several: SeveralNumbers, use_distinct: bool | Literal["both"],
+    seed_search: int, clock: Clock,
+) -> Reconstruction:  # fmt: skip
+    """Try the numbers of rows that fit, until rows meet all sums; else take the likeliest.
+
+    With another number, some row would be missing in many sums, or too many be in them. Raises
+    ``several`` where no sums of the loss are known.
+    """
+    found = list[Reconstruction]()
+    for n_rows in several.numbers:
+        one = replace(problem, release=replace(problem.release, n_rows=n_rows))
+        with suppress(NotCovered):
+            answer = rebuild(one, use_distinct, seed_search, clock.part(clock.left / 2))
+            if answer.evidence.startswith(DrawnLossSums.kind) and answer.X is not None:
+                found.append(answer)
+        # Of cells that are not listed, what is found is too rough to tell numbers apart.
+        told = [answer.status == "feasible" or answer.cells != ENUMERATED for answer in found]
+        if clock.stopped or any(told):
+            break
+    if not found:
+        raise several
+    # Those that meet all come last, the likeliest number first.
+    best = found[-1] if found[-1].status == "feasible" else found[0]
+    return replace(best, notes=(*best.notes, NUMBER_TRIED))
 
 
 def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
@@ -304,7 +342,9 @@ def _solved(
         except (GridTooLarge, TooLarge) as error:
             too_large = str(error)
         else:
-            if share == 1.0 or by_sums.status != "unknown" or clock.stopped:
+            # Where cells cannot be listed, rows that meet counts alone say next to nothing.
+            unlisted = by_sums.X is not None and by_sums.cells != ENUMERATED
+            if share == 1.0 or by_sums.status != "unknown" or clock.stopped or unlisted:
                 return by_sums
             by_counts = solve(_by_counts(problem, alone=alone), use_distinct, clock)
             return by_sums if by_counts.status == "unknown" else by_counts

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from treeleak.attacks.answer import Answer, Rows, Status
+from treeleak.attacks.known_draws.particles import by_particles
 from treeleak.attacks.known_draws.rows_from_marginals import Marginals, rows_from_marginals
 from treeleak.attacks.known_draws.sums_dual import Dual, Look
 from treeleak.core.arrays import FloatArray, IntArray
@@ -62,12 +63,12 @@ def drawn_sums(
     evidence: DrawnLossSums,
     geometry: Geometry,
     clock: Clock,
-    _seed: int,
+    seed: int,
     side_info: SideInformation = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind sums of the loss whose draws are known, in their order.
 
-    An :data:`~treeleak.attacks.Attack` that draws nothing.
+    An :data:`~treeleak.attacks.Attack`. Where cells cannot be listed, particles stand for them.
 
     Returns
     -------
@@ -79,7 +80,8 @@ def drawn_sums(
     Raises
     ------
     GridTooLarge
-        Where cells cannot be listed, or are too many to score for all rows.
+        Where cells cannot be listed, or are too many to score for all rows, and particles cannot
+        follow the model either.
     """
     side_info.refuse("the attack on sums of the loss over drawn rows")
     values = values_in(geometry)
@@ -90,13 +92,16 @@ def drawn_sums(
         partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     except OutOfTime:
         return Answer("unknown", values)
+    except GridTooLarge as why:
+        return by_particles(evidence, values, clock, seed, str(why))
     held = partition.n_cells * geometry.release.n_classes * len(evidence.draws)
     work = held * evidence.n_rows
     if work > _MOST_WORK or held * len(evidence.statements()) > _MOST_HELD:
-        raise GridTooLarge(
+        too_many = (
             f"{partition.n_cells:,} cells of {evidence.n_rows:,} rows in "
             f"{len(evidence.draws):,} trees: {work:.0e} products for each look at all of them"
         )
+        return by_particles(evidence, values, clock, seed, too_many)
     whole, seen = Dual.of(evidence, partition), list[_Fit]()
     part = clock.part((1.0 - _TO_WRITE) * clock.left)
     with clock.cut_short():
@@ -277,9 +282,9 @@ def _written(
         row, kind, u = (np.concatenate(part) for part in zip(*likely, strict=True))
     some = drawn[row]
     open_, owner = np.unique(row[some], return_inverse=True)
-    settled = np.full(len(drawn), -1, dtype=np.int64)
-    marginals = Marginals(settled, open_, kind[some], pair_of, owner.ravel())
     pair = np.where(drawn, pair_of[found.best], -1)
+    # Of a row that may be any of very many kinds, no kind is likely.
+    marginals = Marginals(pair, open_, kind[some], pair_of, owner.ravel())
     proved = np.zeros(len(drawn), dtype=np.bool_)
     rows = rows_from_marginals(pair, proved, marginals, u[some], pairs, partition.geometry, values)
     return replace(rows, misfit=found.missed)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from math import ceil, floor, sqrt
@@ -31,6 +31,7 @@ from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.draws.recompute import MAX_ROWS, Draws, check_size
 from treeleak.release.draws.xgboost_generator import (
+    MOST_NUMBERS,
     NOT_FOUND,
     generator_powers,
     likeliest,
@@ -52,6 +53,17 @@ _DEEP = 60
 """Depth where one is due: other trees grow until all rows are parted."""
 
 
+class SeveralNumbers(NotCovered):
+    """Several numbers of rows fit what trees say of their draws; ``numbers``: some of them."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__(
+            f"the number of training rows is not known: {numbers[0]:,} and {numbers[1]:,} fit, and "
+            "maybe others; give it (n_rows, --n-rows)"
+        )
+        self.numbers = tuple(numbers)
+
+
 def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
     """Recompute which rows each tree saw.
 
@@ -66,7 +78,9 @@ def xgboost_draws(release: Release, sampling: Subsample) -> Draws:
             raise NotCovered(NOT_FOUND)
         sums = [tree.statistics.get(HESSIAN) for tree in release.trees]
         roots = np.array([np.nan if entry is None else float(entry.values[0]) for entry in sums])
-        guess = likeliest(roots, int(drawn[0]), release.n_rows)
+        guess, *others = likeliest(roots, int(drawn[0]), release.n_rows)
+        if others:
+            raise SeveralNumbers([guess.n_rows, *(other.n_rows for other in others)])
         counts = rows_drawn(*guess, len(release.trees))
         origin = (
             f"the seed {guess.seed} and a share of {guess.share:g} of {guess.n_rows:,} rows, which "
@@ -180,7 +194,7 @@ def masks_of_fitting_size(
     n_rounds = int(rounds[-1]) + 1
     fit: list[NDArray[np.uint8]] = []
     for n_rows in _candidates(release, roots[has_root], share):
-        if len(fit) == 2:
+        if len(fit) == MOST_NUMBERS:
             break
         check_size(len(roots) * n_rows, n_rows)
         early, first = has_root & (rounds < _FIRST), min(_FIRST, n_rounds)
@@ -198,10 +212,7 @@ def masks_of_fitting_size(
             )
         )
     if len(fit) > 1:
-        raise NotCovered(
-            f"the number of training rows is not known: {fit[0].shape[1]:,} and "
-            f"{fit[1].shape[1]:,} fit, and maybe others; give it (n_rows, --n-rows)"
-        )
+        raise SeveralNumbers([drawn.shape[1] for drawn in fit])
     return fit[0][rounds]
 
 

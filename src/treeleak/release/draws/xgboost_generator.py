@@ -35,6 +35,8 @@ _KEPT = 60
 _CLEAR = 12.0
 """By how much the log likelihood of the best seed must exceed that of others. Where no seed was
 right, the best was ahead by 9 at most in 60 models; where one was, by 17 at least in 24."""
+MOST_NUMBERS = 4
+"""Numbers of rows that are told apart later, at most, by the rows that meet all sums."""
 NOT_FOUND = static_message(
     "the XGBoost file does not hold which rows each tree saw, and no seed from 0 to 999 with a "
     "share of rows (subsample) of 0.3 to 0.99 explains its sums of hessians"
@@ -82,8 +84,10 @@ def rows_drawn(seed: int, share: float, n_rows: int, n_trees: int) -> NDArray[np
     return drawn.astype(np.uint8)
 
 
-def likeliest(roots: FloatArray, n_first: int, n_rows: int | None) -> Guess:
+def likeliest(roots: FloatArray, n_first: int, n_rows: int | None) -> list[Guess]:
     """Find seed, share and number of rows.
+
+    Of one seed, several numbers of rows may fit: the likeliest comes first.
 
     Parameters
     ----------
@@ -121,7 +125,10 @@ def likeliest(roots: FloatArray, n_first: int, n_rows: int | None) -> Guess:
         raise NotCovered(NOT_FOUND)
     first = fractions(chosen.seed, most, 1)[0]
     finer = _of_count(chosen.seed, _FINE, first, n_first, n_rows)
-    return max((_likelihood(logs, guess), guess) for guess in finer)[1]
+    of_number = dict[int, Guess]()
+    for guess in sorted(finer, key=lambda each: _likelihood(logs, each), reverse=True):
+        of_number.setdefault(guess.n_rows, guess)
+    return list(of_number.values())[:MOST_NUMBERS]
 
 
 def _of_count(
