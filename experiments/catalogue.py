@@ -44,7 +44,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "bound": "what no attack can exceed, beside what the best attack reaches",
         "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
-        "usual": "usual settings on raw tables: audits that decide, no part unknown",
         "containers": "files of several models: what leaks inside is shown of the file",
         "joined": "two forests of one table in one file, beside each of them alone",
         "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",

@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from experiments.benchmarks.claims import coded
 from experiments.benchmarks.frame import Lost, in_processes, options, progress, show
-from experiments.benchmarks.usual import TABLES, Case, table
+from experiments.benchmarks.usual import TABLES, table
 from experiments.libraries import unfitted
 from treeleak.auditing import run as audit_run
 from treeleak.auditing.assessors import shadow_models
@@ -48,6 +48,17 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 BELOW, SHARE = 0.01, 0.1
 """By how much an AUC may be lower, and the share of the time."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One audit."""
+
+    model: str
+    table: str
+    rows: int
+    limit: float
+    seed: int
 
 
 def attacked(case: Case) -> dict[str, Any]:

@@ -318,7 +318,7 @@ def table(name: str) -> dict[str, Any]:
 
 def coded(X: Any) -> Any:
     """Give categories by their codes, for what knows no pandas categories."""
-    if hasattr(X, "columns"):
+    if "kind" in getattr(X, "columns", ()):
         X = X.assign(kind=X["kind"].cat.codes.astype(float))
     return X
 

@@ -1,16 +1,11 @@
-"""Usual settings on raw tables: does an audit with the training rows come to a decided answer?
+"""Usual settings: defaults, tuned, in pipelines, searched, calibrated, stacked.
 
-``python -m experiments run usual --table adult --rows 300 --limit 60`` trains 22 models as people
-train them (defaults, tuned, in pipelines, searched, calibrated, stacked), audits each in a process
-of its own, and prints the verdict, how long it took, the most memory, and what was left open.
+The zoo attacks and audits them (``python -m experiments zoo``); other benchmarks take some.
 """
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -20,31 +15,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from experiments.benchmarks.claims import coded
-from experiments.benchmarks.frame import (
-    Lost,
-    floor,
-    in_processes,
-    options,
-    peak_mb,
-    progress,
-    show,
-)
-from experiments.libraries import unfitted
-from treeleak.auditing.findings.finding import OPEN
 
 TABLES = ("adult", "german_credit", "compas")
-GRACE = 5.0
-"""Seconds beyond the limit that an audit may take."""
-MEMORY = 4.0
-"""Gigabytes."""
-
 Forest = E.RandomForestClassifier
 
 
@@ -69,16 +46,6 @@ CODED: dict[str, Callable[[], Any]] = {
     "stacking": lambda: E.StackingClassifier(
         [("rf", Forest(50)), ("gb", E.GradientBoostingClassifier(n_estimators=50))]
     ),
-    "one against the rest": lambda: OneVsRestClassifier(
-        E.GradientBoostingClassifier(n_estimators=30)
-    ),
-    "HistGradientBoosting": E.HistGradientBoostingClassifier,
-    "GradientBoosting subsample": lambda: E.GradientBoostingClassifier(
-        subsample=0.8, random_state=0
-    ),
-    "AdaBoost": E.AdaBoostClassifier,
-    "bagging": lambda: E.BaggingClassifier(n_estimators=50),
-    "forest of regressions": lambda: E.RandomForestRegressor(random_state=0),
 }  # fmt: skip
 """On columns whose categories are codes."""
 
@@ -121,60 +88,3 @@ def encoder(X: pd.DataFrame) -> ColumnTransformer:
     return ColumnTransformer(
         [("numbers", scaled, numbers), ("texts", texts, [c for c in X if c not in numbers])]
     )
-
-
-@dataclass(frozen=True)
-class Case:
-    """One audit."""
-
-    model: str
-    table: str
-    rows: int
-    limit: float
-    seed: int
-
-
-def audited(case: Case) -> dict[str, Any]:
-    """Train a model, and audit it with its rows."""
-    warnings.simplefilter("ignore")
-    X, y = table(case.table, case.rows, case.seed)
-    if case.model in RAW:
-        model, rows = make_pipeline(encoder(X), RAW[case.model]()).fit(X, y), X
-    else:
-        kind, settings = BOOSTED.get(case.model, ("", {}))
-        model = unfitted(kind, **settings) if kind else CODED[case.model]()
-        rows = coded(X)
-        model.fit(rows, y)
-    started = time.perf_counter()
-    found = treeleak.audit(model, rows, y, time_limit=case.limit, seed=case.seed)
-    seconds, gb = time.perf_counter() - started, peak_mb() / 1000
-    alarms = sum(e.unknown or bool(e.rows) for e in found.inventory) + len(found.others)
-    decided = [f.part for f in found.findings if f.verdict == found.verdict]
-    return {
-        "verdict": found.verdict.partition(" by")[0], "by": ", ".join(dict.fromkeys(decided)),
-        "seconds": seconds, "GB": gb,
-        "AUC": None if found.shadows is None else found.shadows.sizes[-1].auc.value,
-        "open": ", ".join(sorted({part for part, _ in found.not_assessed} - {"population"})),
-        "decided": found.verdict != OPEN, "alarms": alarms,
-        "met": found.verdict != OPEN and not alarms and seconds <= case.limit + GRACE
-        and gb <= MEMORY,
-    }  # fmt: skip
-
-
-def main(args: Sequence[str]) -> int:
-    """Print a line per model, and how many were decided in time."""
-    names = [*RAW, *CODED, *BOOSTED]
-    given = options(
-        "usual", __doc__, args, table=TABLES, rows=300, limit=60.0, seed=3, models=names
-    )
-    todo = [Case(m, given.table, given.rows, given.limit, given.seed) for m in given.models]
-    lines = []
-    for case, found in in_processes(audited, todo, apart=True):
-        if isinstance(found, Lost):
-            found = {"verdict": found.why, "decided": False, "met": False}
-        lines.append({"model": case.model} | found)
-        progress(case.model)
-    met = show(f"{given.table}, {given.rows} rows", lines)
-    decided = sum(line["decided"] for line in lines)
-    floor(f"{decided} of {len(lines)} decided, {sum(not o['met'] for o in lines)} missed", met)
-    return int(not met)
