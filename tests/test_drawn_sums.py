@@ -13,10 +13,12 @@ from sklearn.ensemble import GradientBoostingClassifier
 import treeleak
 from helpers.patient import AMPLE
 from treeleak.attacks.known_draws.sums_dual import Coordinates, Dual
+from treeleak.attacks.known_draws.sums_of_loss import _Fit, _written
 from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import Pool
 from treeleak.evidence import DrawnLossSums, SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
+from treeleak.partition.value_index import values_in
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Schema
@@ -211,3 +213,15 @@ def test_rows_that_meet_every_sum_are_a_possible_leak_where_few_share_a_place(la
     assert (found.code, result.verdict) == (
         ("rows_fit_not_alone", "not assessed") if large else ("rows_meet_sums", "possible leak")
     )
+
+
+def test_rows_that_may_be_anywhere_are_written_when_time_is_up():
+    """Before the first stage ends, no place of a row may be likelier than one in a thousand."""
+    X, y = table(60, 3, n_columns=12)
+    _, evidence, partition = drawn("sklearn", X, y, n_estimators=100)
+    dual = Dual.of(evidence, partition)
+    assert dual.n_kinds > 2000
+    start = _Fit(dual, np.inf, np.zeros(60, dtype=np.int64), 1, np.zeros(len(dual.right)), 0)
+    rows = _written(start, evidence, partition, values_in(evidence.geometry))
+    assert len(rows.values) == 60
+    assert rows.misfit == 1

@@ -47,7 +47,7 @@ fewer missed statements; and the share of the last reaction in each."""
 _MOST_SHARPENED = 2**26
 """Most pairs of rows and kinds to which the sums react."""
 _CANDIDATE = 1e-3
-"""Least probability of a cell for a row that is written down."""
+"""Least probability of a cell for a row that is written down, unless none has as much."""
 _MOST_MOVES, _NO_GAIN = 100, 1e-3
 """Rows that are moved, at most, and what is no gain, in usual variances of sums."""
 _MOST_WORK = 3e11
@@ -272,7 +272,8 @@ def _written(
         score = dual.scores(found.multipliers)
         for block in dual.blocks():
             share, _ = dual.probabilities(score, block)
-            k, each = np.nonzero(share >= _CANDIDATE)
+            least = np.minimum(_CANDIDATE, share.max(axis=1, keepdims=True))
+            k, each = np.nonzero(share >= least)
             likely.append((k + block.start, each, share[k, each].astype(float)))
         row, kind, u = (np.concatenate(part) for part in zip(*likely, strict=True))
     some = drawn[row]
