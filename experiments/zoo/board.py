@@ -19,7 +19,7 @@ from treeleak.schema import Categorical, Schema
 POPULATION = "population"
 """The attack of somebody who has other rows of the table, and no model."""
 _DRAWS = 5
-_FIGURES = ("error", "rows right", "rows exact", "in order", "labels right")
+_SHARES = ("rows right", "rows exact", "in order")
 
 
 def score(folder: Path) -> pd.DataFrame:
@@ -76,14 +76,14 @@ def _scored(folder: Path, entry: Entry, runs: list[Run]) -> list[dict[str, Any]]
 
 
 def measured(rows: pd.DataFrame, truth: Truth, schema: Schema) -> dict[str, Any]:
-    """Hold rows against the training rows: ``rows`` may have a column ``target``."""
+    """Hold rows against the training rows; labels do not count, as in DRAFT."""
     names, n = list(truth.rows.columns), len(truth.rows)
     whole = len(rows) == n
     rows = same_size(rows, n)
     own, true = in_codes(rows[names], schema), in_codes(truth.rows, schema)
     match = best_matching(own, true, schema)
     placed = right_values(paired_distances(own, true, schema), names, schema.attributes)
-    out = {
+    return {
         "error": reconstruction_error(own, true, schema),
         "rows right": float(
             right_values(match.distance, names, schema.attributes).all(axis=1).mean()
@@ -91,12 +91,6 @@ def measured(rows: pd.DataFrame, truth: Truth, schema: Schema) -> dict[str, Any]
         "rows exact": exact_row_share(own, true),
         "in order": float(placed.all(axis=1).mean()) if whole else 0.0,
     }
-    if "target" in rows:
-        found, y = (pd.to_numeric(t, errors="coerce") for t in (rows["target"], truth.y["target"]))
-        near = 1e-6 * float(np.ptp(y))
-        beside = y.to_numpy(float)[match.true_row]
-        out["labels right"] = float((np.abs(found.to_numpy(float) - beside) <= near).mean())
-    return out
 
 
 def in_codes(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -128,7 +122,7 @@ def board(scores: pd.DataFrame) -> pd.DataFrame:
             "leak shown": None if of is None else int((of.verdict == "leak shown").sum()),
             "error": rows.error.mean(), "others": rows.others.mean(),
             "ratio": rows.error.sum() / rows.others.sum() if rows.others.sum() else None,
-            **{name: own[name].fillna(0.0).mean() for name in _FIGURES[1:4]},
+            **{name: own[name].fillna(0.0).mean() for name in _SHARES},
             "seconds": own.seconds.median(),
         })  # fmt: skip
     return pd.DataFrame(lines)
