@@ -24,6 +24,7 @@ from experiments.settings import write_figures_by_settings
 from experiments.shown import render_tables, write_figures, write_tables
 from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
+from experiments.zoo.cli import app as zoo
 from treeleak.cli.application import commands, run_commands
 from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
@@ -48,6 +49,7 @@ app = commands(
     "Exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.",
     completion=False,
 )
+app.add_typer(zoo, name="zoo")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a study (see `python -m experiments list`).")

@@ -143,14 +143,14 @@ def _fitting(found: Reconstruction, case: Trained) -> _Fitting:
     shape = (found.n_rows, len(case.X))
     values = np.ones(shape, dtype=bool)
     claims = np.zeros(found.n_rows, dtype=bool)
-    kinds: dict[str, Any] = {a.name: a for a in found.schema.attributes}
+    kinds: dict[str, Any] = {c: a for a in found.schema.attributes for c in a.columns}
     beyond = np.zeros(len(case.X), dtype=bool)
     for name in found.X.columns:
         true = case.X[name].to_numpy(dtype=float)
         kind = kinds[name]
         # Without a schema, a column that is cut at 0.5 alone is taken for one of 0 and 1, and no
         # value for missing where no test asks for that. Answers say so.
-        outside = np.isnan(true) & (not kind.missing)
+        outside = np.isnan(true) & (not getattr(kind, "missing", False))
         beyond |= outside
         if kind.kind == "binary" and not set(true[~np.isnan(true)]) <= {0.0, 1.0}:
             true = np.where(np.isnan(true), true, true > 0.5)
