@@ -271,7 +271,7 @@ def test_no_leak_is_not_said_while_something_is_unknown():
     no_leak, leak = Finding("reconstruction", NO_LEAK, ()), Finding("reconstruction", LEAK, ())
     open_ = Finding("inventory", OPEN, ())
     assert overall([no_leak]) == NO_LEAK
-    assert overall([Finding("membership", NO_LEAK, ())]) == OPEN
+    assert overall([Finding("membership", NO_LEAK, ())]) == NO_LEAK
     assert overall([Finding("membership", LEAK, ())]) == LEAK
     assert overall([no_leak, open_]) == OPEN
     assert overall([no_leak, open_, leak]) == LEAK

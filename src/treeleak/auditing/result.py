@@ -18,7 +18,7 @@ from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
-from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding
+from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding, rows_open
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
@@ -99,8 +99,9 @@ class Audit(AuditResults):
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)
-        elif reasons and decided is not None and decided.part == "membership":
-            summary = f"{summary} {wording.ROWS_NOT_RUN(why=reasons[0]).render_for(reader)}"
+        elif decided is not None and decided.part == "membership" and rows_open(self.findings):
+            rest = wording.ROWS_NOT_RUN(why=reasons[0]) if reasons else wording.ROWS_OPEN
+            summary = f"{summary} {rest.render_for(reader)}"
         quiet = any(f.verdict == NO_LEAK and f.part == "membership" for f in self.findings)
         summary += f" {wording.MEMBERS_ALONE}" * (quiet and self.verdict == OPEN)
         verdict = f"{self.verdict.capitalize()}. {summary}".rstrip()

@@ -82,6 +82,9 @@ MEMBERS_OF_SMALLER = MessageTemplate(
     "These models are so much smaller that this says nothing of the model itself: give more time "
     "(--time-limit).",
 )
+ROWS_OPEN = static_message(
+    "Membership alone decided: what the rebuilt rows disclose is not settled.", "rows_open"
+)
 MEMBERS_ALONE = static_message("Membership was assessed, and showed no leak.", "members_alone")
 MEMBERS_AT_FULL_SIZE = MessageTemplate(
     "members_at_full_size",

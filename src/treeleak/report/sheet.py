@@ -115,11 +115,15 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         if found["verdict"] == NO_LEAK and not facts.severe(found):
             more.insert(0, answer)
             answer = "Nothing beyond what chance or the population explains."
+            if _members_alone(found):
+                answer = "Not settled: membership alone decided."
         return answer, tuple(more)
     if found["verdict"] == NO_LEAK:
         if facts.severe(found):
             proved = percent(found["exposure"]["recovered"]["proved"])
             more.insert(0, f"{proved} of the rows are proved, but only with others like them.")
+        if _members_alone(found):
+            return "Not settled: membership alone decided.", tuple(more)
         return "The attacks disclosed no single row.", tuple(more)
     if found["exposure"] is not None and (proved := found["exposure"]["recovered"]["proved"]):
         answer = f"{percent(proved)} of the rows are proved by the file alone."
@@ -133,6 +137,12 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         share_text = percent(1 - left["dist_g"])
         return f"{share_text} of the entropy of a row is disclosed, on average.", tuple(more)
     return "Not assessed: no rows were rebuilt.", tuple(more)
+
+
+def _members_alone(found: Doc) -> bool:
+    """Say whether no leak was shown of members, and nothing settled of rows."""
+    none = {f["part"] for f in found["findings"] if f["verdict"] == NO_LEAK}
+    return none == {"membership"}
 
 
 def _what_helps(found: Doc) -> Answer:

@@ -78,6 +78,12 @@ class Finding:
         }
 
 
+def rows_open(findings: Sequence[Finding]) -> bool:
+    """Say whether nothing is settled of what the file discloses of rows."""
+    parts = ("reconstruction", "uncertainty")
+    return {f.verdict for f in findings if f.part in parts and f.verdict} <= {OPEN}
+
+
 def in_full(scores: Scores) -> Message:
     """Say how far rows are off, as the beginning of a sentence."""
     templates = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF

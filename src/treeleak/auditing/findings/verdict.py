@@ -47,7 +47,8 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     - *Reconstruction*: by :func:`~treeleak.auditing.findings.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     - *Membership* (shadow models): leak shown, possible leak, or no leak shown, by how often a
-      member is picked beside a person left out. No leak shown of members says nothing of rows.
+      member is picked beside a person left out. It stands for itself where the rows are not
+      assessed; the headline then says so, and no policy is met.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
       leak shown if any row has no residual uncertainty, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
@@ -91,11 +92,10 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
     Nor can there be said to be none while rows may stand in a part that no rule knows, while values
     of single rows stand in one, while no attack looked at a fitted model in the file or at a part
-    of the trees, while the counts do not carry the noise that is stated for them, or while nothing
-    but membership was looked at.
+    of the trees, or while the counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
-    verdicts = {f.verdict for f in found if f.part != "membership" or f.verdict != NO_LEAK}
+    verdicts = {f.verdict for f in found}
     is_open = any(f.part in ("inventory", "noise", "counts") and f.verdict == OPEN for f in found)
     shown = (LEAK, POSSIBLE) if is_open else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
