@@ -254,8 +254,8 @@ def test_particles_count_what_their_rows_do(library, settings):
     for k in range(len(X)):
         for i in range(fit.particles.label.shape[1]):
             kernels.settle(known.model, fit.particles, k, i)
-    kernels.expect(known.model, fit.particles, 1.0, fit.own, fit.mean, fit.spread)
-    off = np.abs(fit.mean - known.right)[known.told]
+    kernels.expect(known.model, fit.particles, 1.0, fit.by_row, fit.mean, fit.spread)
+    off = np.abs(fit.mean - known.right)[known.present]
     assert len(off)
     assert off.max() < 1e-4
     assert np.abs(fit.spread).max() < 1e-9

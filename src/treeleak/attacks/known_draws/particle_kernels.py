@@ -47,13 +47,13 @@ class Model(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """What sums say of rows: a' m + a' P (own - a / 2), of what a row counts, a."""
+    """What sums say of rows: a' m + a' P (by_row - a / 2), of what a row counts, a."""
 
     multiplier: Any
     """Shape (n_leaves, n_sums). m."""
     precision: Any
     """Shape (n_leaves, n_sums, n_sums). P."""
-    own: Any
+    by_row: Any
     """Shape (n_rows, n_leaves, n_sums). What a row is expected to count itself."""
     upto: Any
     """Shape (n_atoms,). Share of the rows up to each atom of an attribute."""
@@ -87,7 +87,7 @@ def _chance(model: Any, t: int, margin: float) -> Any:
 @njit()
 def _scored(model: Any, pull: Any, k: int, leaf: Any, chance: Any, label: int, begin: int) -> float:
     """What the trees from ``begin`` on that drew row k say of it."""
-    counts, m, P, own = model.counts, pull.multiplier, pull.precision, pull.own
+    counts, m, P, by_row = model.counts, pull.multiplier, pull.precision, pull.by_row
     n_sums, out, weight = len(counts), 0.0, model.weights[label]
     for t in range(begin, len(leaf)):
         if not model.draws[t, k]:
@@ -100,7 +100,7 @@ def _scored(model: Any, pull: Any, k: int, leaf: Any, chance: Any, label: int, b
             if pull.reacts:
                 for b in range(n_sums):
                     y = counts[b, v, 0] + counts[b, v, 1] * h + counts[b, v, 2] * g
-                    z += P[v, a, b] * (own[k, v, b] - 0.5 * y)
+                    z += P[v, a, b] * (by_row[k, v, b] - 0.5 * y)
             out += x * z
     return out
 
@@ -149,8 +149,8 @@ def _weigh(model: Any, pull: Any, particles: Any, k: int) -> None:
     """Weigh the particles of a row by how sums have come to pull, and double some, if few count."""
     score, log_weight, n = particles.score[k], particles.log_weight[k], particles.label.shape[1]
     for i in range(n):
-        own = particles.leaf[k, i], particles.chance[k, i], particles.label[k, i]
-        now = _scored(model, pull, k, *own, 0)
+        here = particles.leaf[k, i], particles.chance[k, i], particles.label[k, i]
+        now = _scored(model, pull, k, *here, 0)
         log_weight[i] += now - score[i]
         score[i] = now
     log_weight -= log_weight.max()
@@ -222,8 +222,8 @@ def walk(model: Any, pull: Any, particles: Any, rows: Any) -> None:
                             margin[t], chance[t] = total, _chance(model, t, total)
                             total += model.values[leaf[t]]
                 now = _scored(model, pull, k, leaf, chance, other, begin)
-                own = particles.leaf[k, i], particles.chance[k, i], label
-                gain = now - _scored(model, pull, k, *own, begin)
+                here = particles.leaf[k, i], particles.chance[k, i], label
+                gain = now - _scored(model, pull, k, *here, begin)
                 if gain + prior >= 0 or uniform(rng) < np.exp(gain + prior):
                     particles.score[k, i] += gain
                     particles.leaf[k, i], particles.margin[k, i] = leaf, margin
@@ -234,16 +234,16 @@ def walk(model: Any, pull: Any, particles: Any, rows: Any) -> None:
 
 
 @njit()
-def expect(model: Any, particles: Any, share: float, own: Any, mean: Any, spread: Any) -> None:
+def expect(model: Any, particles: Any, share: float, by_row: Any, mean: Any, spread: Any) -> None:
     """Add up what rows are expected to count, in place.
 
-    ``share`` of what they were is replaced in ``own``, shape as in :class:`Pull`. ``mean``, shape
-    (n_leaves, n_sums), and ``spread``, shape (n_leaves, n_sums, n_sums): of all rows.
+    ``share`` of what they were is replaced in ``by_row``, shape as in :class:`Pull`. ``mean``,
+    shape (n_leaves, n_sums), and ``spread``, shape (n_leaves, n_sums, n_sums): of all rows.
     """
     counts = model.counts
     n_rows, n, n_trees = particles.leaf.shape
     n_sums = len(counts)
-    own *= 1.0 - share
+    by_row *= 1.0 - share
     mean[:], spread[:] = 0.0, 0.0
     x = np.empty(n_sums)
     for k in range(n_rows):
@@ -261,11 +261,11 @@ def expect(model: Any, particles: Any, share: float, own: Any, mean: Any, spread
                     for a in range(n_sums):
                         x[a] = counts[a, v, 0] + counts[a, v, 1] * h + counts[a, v, 2] * g
                     for a in range(n_sums):
-                        own[k, v, a] += share * weight[i] * x[a]
+                        by_row[k, v, a] += share * weight[i] * x[a]
                         for b in range(n_sums):
                             spread[v, a, b] += weight[i] * x[a] * x[b]
         for v in range(len(mean)):
             for a in range(n_sums):
-                mean[v, a] += own[k, v, a]
+                mean[v, a] += by_row[k, v, a]
                 for b in range(n_sums):
-                    spread[v, a, b] -= own[k, v, a] * own[k, v, b]
+                    spread[v, a, b] -= by_row[k, v, a] * by_row[k, v, b]

@@ -106,7 +106,7 @@ class Known:
     masks: Masks
     right: FloatArray
     """Shape (n_leaves, n_sums)."""
-    told: BoolArray
+    present: BoolArray
     """Shape (n_leaves, n_sums)."""
 
     @classmethod
@@ -118,7 +118,7 @@ class Known:
         masks = Masks.of(geometry)
         if not one or geometry.schema.rules or masks.open.shape[2] > 1:
             raise GridTooLarge(why)
-        counts, right, told = [], [], []
+        counts, right, present = [], [], []
         for constraints in evidence.statements():
             place = np.arange(len(masks.row)) if constraints.place is None else constraints.place
             there = (place >= 0) & (place < len(constraints.right))
@@ -134,7 +134,7 @@ class Known:
                 each[:, 1] = derivative.step
             counts.append(each[masks.row])
             right.append(np.where(there, constraints.right[np.where(there, place, 0)], 0.0))
-            told.append(there)
+            present.append(there)
         if not counts or evidence.n_rows * len(masks.row) * len(counts) > _MOST:
             raise GridTooLarge(why)
         base = ensemble.base_scores[0]
@@ -148,7 +148,7 @@ class Known:
             np.array([base if fitting.start is None else fitting.start[0], base]),
             np.array(fitting.class_weights or (1.0, 1.0)),
         )  # fmt: skip
-        return cls(model, masks, np.array(right).T[masks.row], np.array(told).T[masks.row])
+        return cls(model, masks, np.array(right).T[masks.row], np.array(present).T[masks.row])
 
 
 @dataclass(eq=False)
@@ -158,7 +158,7 @@ class Fit:
     known: Known
     particles: Particles
     pull: Pull
-    own: FloatArray
+    by_row: FloatArray
     mean: FloatArray
     spread: FloatArray
     floor: FloatArray
@@ -181,27 +181,32 @@ class Fit:
             np.zeros(shape, dtype=np.int32), np.zeros(shape), np.zeros(shape),
             np.zeros((n_rows, n)), np.zeros((n_rows, n)), rng,
         )  # fmt: skip
-        own = np.zeros((n_rows, n_leaves, n_sums))
+        by_row = np.zeros((n_rows, n_leaves, n_sums))
         mean, spread = np.zeros((n_leaves, n_sums)), np.zeros((n_leaves, n_sums, n_sums))
         pull = Pull(
-            mean.copy(), spread.copy(), own.copy(), _upto(share, model), np.log(share), reacts=False
+            mean.copy(),
+            spread.copy(),
+            by_row.copy(),
+            _upto(share, model),
+            np.log(share),
+            reacts=False,
         )
         kernels.begin(model, particles, pull.upto)
-        kernels.expect(model, particles, 1.0, own, mean, spread)
-        squares = spread[:, range(n_sums), range(n_sums)] + (own**2).sum(axis=0)
+        kernels.expect(model, particles, 1.0, by_row, mean, spread)
+        squares = spread[:, range(n_sums), range(n_sums)] + (by_row**2).sum(axis=0)
         floor = _LEAST * squares.sum(axis=0) / model.draws.sum()
-        return cls(known, particles, pull, own, mean, spread, floor)
+        return cls(known, particles, pull, by_row, mean, spread, floor)
 
     def round(self, n: int, n_rounds: int, pool: Pool | None = None) -> None:
         """Move multipliers, and let all particles walk."""
-        told, n_sums = self.known.told, self.known.right.shape[1]
+        present, n_sums = self.known.present, self.known.right.shape[1]
         covariance = self.spread + np.eye(n_sums) * self.floor
         for a in range(n_sums):
-            no = ~told[:, a]
+            no = ~present[:, a]
             covariance[no, a, :] = covariance[no, :, a] = 0.0
             covariance[no, a, a] = _UNKNOWN
         precision: FloatArray = np.asarray(np.linalg.inv(covariance), dtype=float)
-        missed = np.where(told, self.known.right - self.mean, 0.0)
+        missed = np.where(present, self.known.right - self.mean, 0.0)
         pace = _PACE / len(self.known.model.first)
         pulled = self.pull.multiplier + pace * np.einsum("vab,vb->va", precision, missed)
         self.pull = self.pull._replace(multiplier=pulled)
@@ -214,17 +219,17 @@ class Fit:
             for j in range(THREADS)
         ]
         run_all(jobs, pool=pool)
-        kernels.expect(model, particles, _SHARE if n else 1.0, self.own, self.mean, self.spread)
+        kernels.expect(model, particles, _SHARE if n else 1.0, self.by_row, self.mean, self.spread)
 
     def _react(self, precision: FloatArray, done: float) -> None:
         """Work out what the sums say to single rows, and what rows are like."""
         model, (n_rows, n) = self.known.model, self.particles.label.shape
-        before = (precision, self.own) if self.reaction is None else self.reaction
-        P, own = (
+        before = (precision, self.by_row) if self.reaction is None else self.reaction
+        P, by_row = (
             _DAMPING * old + (1.0 - _DAMPING) * new
-            for old, new in zip(before, (precision, self.own), strict=True)
+            for old, new in zip(before, (precision, self.by_row), strict=True)
         )
-        self.reaction = P, own
+        self.reaction = P, by_row
         turned = min(max((done - _ALONE) / (1.0 - _ALONE), 0.0), 1.0)
         size = np.diff(model.start)
         atoms = (self.particles.atoms + model.start[:-1]).ravel()
@@ -232,7 +237,7 @@ class Fit:
         share = (seen + 1.0) / np.repeat(n_rows + size, size)
         self.pull = self.pull._replace(
             precision=turned * P,
-            own=own,
+            by_row=by_row,
             upto=_upto(share, model),
             log_share=np.log(share),
             reacts=turned > 0,

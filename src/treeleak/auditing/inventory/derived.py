@@ -69,10 +69,10 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         param, children = inside(tree, "tree_param"), array_in(tree.get("left_children"))
         if children is not None:
             n_deleted = len(children) - 1 - 2 * int((children != -1).sum())
-            if (said := str(inside(param, "num_deleted") or 0)) != str(n_deleted):
-                yield ("trees", t, "num_deleted"), said
-        if (said := inside(param, "num_feature")) not in (None, "0", columns):
-            yield ("trees", t, "num_feature"), said
+            if (stated := str(inside(param, "num_deleted") or 0)) != str(n_deleted):
+                yield ("trees", t, "num_deleted"), stated
+        if (stated := inside(param, "num_feature")) not in (None, "0", columns):
+            yield ("trees", t, "num_feature"), stated
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,9 @@ def _steps(trees: Mapping[int, _Nodes]) -> tuple[list[_Equations], list[_Equatio
             values.append(_Equations(t, np.stack(A, axis=1)[sure], held[sure], size[sure]))
         if gain.any():
             A = [of(v**2, ~low) - v[inner] ** 2, of(v**2 * h, low), of(v**2, low)]
-            added, own = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
-            held = gain[inner] + own - of(v**2 * h, ~low)
-            gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + own + added))
+            added, of_node = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
+            held = gain[inner] + of_node - of(v**2 * h, ~low)
+            gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + of_node + added))
     return values, gains
 
 
@@ -183,15 +183,15 @@ def _odd_lists(nodes: _Nodes) -> Iterator[str]:
     parents = np.full(n, -1.0)
     parents[below] = np.flatnonzero(~leaf)
     n_deleted = int((parents[1:] == -1).sum())
-    said = held.get("parents", parents)
-    said = np.where(said == _NO_PARENT, -1, said)
-    if (said != parents)[(parents > -1) | (np.arange(n) == 0)].any():
+    stated = held.get("parents", parents)
+    stated = np.where(stated == _NO_PARENT, -1, stated)
+    if (stated != parents)[(parents > -1) | (np.arange(n) == 0)].any():
         yield "parents"
     # Children that were pruned still name their parent, which is a leaf now, or pruned as well.
     pruned = np.flatnonzero((parents == -1) & (np.arange(n) > 0))
-    above, times = np.unique(said[pruned], return_counts=True)
-    if (said[pruned] != -1).any() and not (
-        (times == 2).all() and (above >= 0).all() and (said[pruned] < pruned).all()
+    above, times = np.unique(stated[pruned], return_counts=True)
+    if (stated[pruned] != -1).any() and not (
+        (times == 2).all() and (above >= 0).all() and (stated[pruned] < pruned).all()
         and leaf[above.astype(int)].all()
     ):  # fmt: skip
         yield "parents"
@@ -363,8 +363,8 @@ def _untested(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     for tree in (*_listed(root.get("oblivious_trees")), *_listed(root.get("trees"))):
         splits = _listed(inside(tree, "splits")) or [inside(node, "split") for node in nodes(tree)]
         for split, (kind, (at, _, _, value)) in product(splits, _TESTED.items()):
-            if inside(split, at) is not None and (said := inside(split, value)) is not None:
-                tested[kind].add((None if kind == "ctrs" else str(split[at]), _single(said)))
+            if inside(split, at) is not None and (stated := inside(split, value)) is not None:
+                tested[kind].add((None if kind == "ctrs" else str(split[at]), _single(stated)))
     for kind, (_, name, listed, _) in _TESTED.items():
         for k, column in enumerate(_listed(inside(root, "features_info", kind))):
             of = str(inside(column, name)) if name else None
