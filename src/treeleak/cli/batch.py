@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -16,6 +15,7 @@ from treeleak.cli.files import check_place, say
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
+from treeleak.core.signals import private_folder
 
 _OWN = {"models", "report", "json", "sacro_report", "jobs", "cluster", "again", "quiet"}
 """Options that are the batch's own, or that each audit gets otherwise."""
@@ -48,8 +48,8 @@ def audit_all(ctx: typer.Context, how: Running) -> int:
     models, internal = list(dict.fromkeys(params["models"])), params["internal"]
     if params["report"] is None and params["policy"] is not None:
         # Whoever asks whether models meet a policy, as a hook before a commit does, keeps no file.
-        with TemporaryDirectory() as place:
-            params["report"] = Path(place)
+        with private_folder() as place:
+            params["report"] = place
             return audit_all(ctx, replace(how, listed=False))
     folder = _folder(params)
     words, files = options_of(ctx)
