@@ -161,10 +161,12 @@ def test_rows_of_a_forest_of_several_targets_are_rebuilt_from_its_counts(kind):
     assert (found.X.to_numpy() == rows.to_numpy()).mean() > 0.95
 
 
-def test_what_a_model_of_several_targets_says_of_them_is_not_assessed():
+@pytest.mark.parametrize("stated", [2, 1])
+def test_what_a_model_of_several_targets_says_of_them_is_not_assessed(stated):
     rng = np.random.default_rng(0)
     rows, targets = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     tree = DecisionTreeRegressor(max_depth=1).fit(rows, targets)
+    tree.n_outputs_ = stated
     audit = treeleak.audit(tree, X=rows, time_limit=20)
     assert audit.verdict != "no leak shown"
     assert "disclose of the targets is not assessed" in " ".join(

@@ -69,7 +69,8 @@ def _componentwise(stored: StoredObject) -> Release:
 
 
 def _named(stored: StoredObject, release: Release) -> Release:
-    return replace(release, origin=f"scikit-survival, {stored.name}")
+    # Leaves hold curves, whose shapes are checked: of one target.
+    return replace(release, origin=f"scikit-survival, {stored.name}", n_targets=1)
 
 
 def _with_outcomes(stored: StoredObject, trees: Any, release: Release) -> Release:

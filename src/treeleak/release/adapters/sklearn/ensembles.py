@@ -237,7 +237,10 @@ def release_of(
         meaning = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(is_nonzero(tree.get("monotonic_cst")) for tree in trees)
     not_covered: str | None = None
-    n_targets = 1 if meaning == "rows" else whole(stored.get("n_outputs_")) or 1
+    # Whatever the model says of itself, no leaf may hold numbers that nobody looked at.
+    stored_numbers = [n.value.shape[1:] for n in nodes]
+    of_leaf = max(o * (1 if meaning == "classes" else k) for o, k in stored_numbers)
+    n_targets = max(whole(stored.get("n_outputs_")) or 1, of_leaf)
     if n_targets > 1:
         meaning = "rows"
     elif meaning == "classes" and clipped:
