@@ -72,7 +72,7 @@ def render(audits: Sequence[Summary], before: str = "") -> str:
 
 def _parted(card: str) -> tuple[str, str]:
     """Part a card into the lines of its front matter and the rest."""
-    found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?\n)??---[ \t]*(?:\r?\n|$)", card, re.DOTALL)
+    found = re.match(r"\ufeff?---[ \t]*\r?\n((?:.*?\n)??)---[ \t]*(?:\r?\n|$)", card, re.DOTALL)
     return ("", f"\n{card}") if found is None else (found[1] or "", card[found.end() :])
 
 
@@ -83,7 +83,10 @@ def _entry(audit: Summary) -> str:
         entry["sha256"] = audit.provenance.sha256
     if audit.ruling is not None:
         entry["policy_met"] = audit.ruling.passed
-    entry |= {"date": audit.provenance.time[:10], "version": audit.provenance.versions["treeleak"]}
+    entry |= {
+        "date": audit.provenance.time[:10],
+        "version": audit.provenance.versions.get("treeleak", ""),
+    }
     text = json.dumps(entry, ensure_ascii=False)
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 

@@ -106,7 +106,9 @@ def _has_gaps(weights: Any) -> bool:
 
 def _histograms(value: Any, owner: StoredObject) -> bool:
     """For each column, parts that together hold all rows, as its bins do."""
-    arrays = [numbers_in(part) for part in value] if _of_columns(1 << 20)(value, owner) else [None]
+    if not _of_columns(1 << 20)(value, owner):
+        return False
+    arrays = [numbers_in(part) for part in value]
     held = [a for a in (*arrays, *_main_terms(owner)[:1]) if a is not None]
     sums = np.array([a.sum() for a in held])
     plain = bool(held) and all((a >= 0).all() and np.isfinite(a).all() for a in held)
