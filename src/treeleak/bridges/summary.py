@@ -86,7 +86,7 @@ class Summary:
 
     @property
     def changes(self) -> list[str]:
-        """What to change, in short; the one advice that nothing calls for a change, in full."""
+        """What to change, in short; in full where there is one advice only."""
         texts = self.advice
         return list(texts) if len(texts) == 1 else [first_words(text) for text in texts]
 

@@ -237,9 +237,12 @@ def _only(A: FloatArray, right: FloatArray, few: bool) -> FloatArray | None:
     from scipy.optimize import linprog  # Takes long to load.
 
     n = A.shape[1]
-    solved, _, rank, _ = np.linalg.lstsq(A, right, rcond=None)
-    if rank == n or not few:
-        return np.asarray(solved, dtype=float) if rank == n else None
+    if n <= len(A):
+        solved, _, rank, _ = np.linalg.lstsq(A, right, rcond=None)
+        if rank == n:
+            return np.asarray(solved, dtype=float)
+    if not few:
+        return None
     found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1))
     if found.status:
         return None

@@ -133,15 +133,8 @@ def begin(model: Any, particles: Any, upto: Any) -> None:
 
 @njit()
 def _drawn(model: Any, upto: Any, a: int, rng: Any) -> int:
-    low, high = model.start[a], model.start[a + 1] - 1
-    x = uniform(rng)
-    while low < high:
-        middle = (low + high) // 2
-        if upto[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low - model.start[a]  # type: ignore[no-any-return]
+    # Whatever the others are not: rounding may leave their shares below 1.
+    return int(np.searchsorted(upto[model.start[a] : model.start[a + 1] - 1], uniform(rng)))
 
 
 @njit()

@@ -21,9 +21,9 @@ from treeleak.core.private import dataclass
 from treeleak.release.adapters.catboost_ctr import codes_of
 
 _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
+"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _RATE, _TINY = 1e-6, 1e-30
 """Roundings of three numbers in single precision, and where it has fewer digits."""
-"""How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _LARGEST = 1e30
 """Parts of an equation, each over the size of all, beyond which it is none of rows."""
 _SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
