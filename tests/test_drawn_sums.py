@@ -14,7 +14,7 @@ import treeleak
 from helpers.patient import AMPLE
 from treeleak.attacks.known_draws import particle_kernels as kernels
 from treeleak.attacks.known_draws.particles import Fit, Known, by_particles
-from treeleak.attacks.known_draws.sums_dual import Coordinates, Dual
+from treeleak.attacks.known_draws.sums_dual import Candidates, Coordinates, Dual
 from treeleak.attacks.known_draws.sums_of_loss import _CANDIDATE, _Fit, _written
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import Pool
@@ -135,14 +135,15 @@ def test_the_reaction_is_that_of_each_row_and_leaf(library):
     _, evidence, partition = drawn(library, X, y, n_estimators=3, learning_rate=0.3)
     dual, rng = Dual.of(evidence, partition), np.random.default_rng(1)
     x = 0.3 * rng.normal(size=len(dual.right)) / dual.scale
+    u = dual.probabilities(dual.scores(x), slice(0, len(X)))[0].astype(float)
+    every = np.indices(u.shape).reshape(2, -1)
+    dual = dual.among(Candidates.of(*every, len(X)))
     with Pool() as pool:
-        found, score = dual.reaction(x, pool), dual.scores(x)
-    u = dual.probabilities(score, slice(0, len(X)))[0].astype(float)
-    counts = np.stack([np.stack(s.counts) for s in dual.sums]).astype(float)
-    n_sums, n_classes, n_trees, n_cells = counts.shape
-    a = counts.transpose(1, 3, 2, 0).reshape(n_classes * n_cells, n_trees, n_sums)
-    leaf = np.tile(dual.leaf, n_classes)
-    floor = 0.5 * (counts**2).mean(axis=(1, 2, 3))
+        found = dual.reaction(x, pool).reshape(u.shape)
+    n_trees = len(dual.draws.T)
+    a = dual.counts.astype(float).transpose(1, 2, 0)
+    leaf, draws = np.tile(dual.leaf.T, dual.n_classes), dual.draws.T
+    floor = 0.5 * (a**2).mean(axis=(0, 1))
     due = np.zeros_like(u)
     for t in range(n_trees):
         for v in np.unique(leaf[t]):
@@ -151,15 +152,46 @@ def test_the_reaction_is_that_of_each_row_and_leaf(library):
             if not known.any():
                 continue
             part = np.where(there[:, None], a[:, t], 0.0)[:, known]
-            mean = (u @ part) * dual.draws[t][:, None]
-            second = np.einsum("k,kj,ja,jb->ab", dual.draws[t], u, part, part)
+            mean = (u @ part) * draws[t][:, None]
+            second = np.einsum("k,kj,ja,jb->ab", draws[t], u, part, part)
             inverse = np.linalg.inv(second - mean.T @ mean + np.diag(floor[known]))
-            for k in np.flatnonzero(dual.draws[t]):
+            for k in np.flatnonzero(draws[t]):
                 due[k] += part @ inverse @ mean[k] - 0.5 * np.einsum(
                     "ja,ab,jb->j", part, inverse, part
                 )
     due -= (due * u).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, due, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("library", [each for name, each in LIBRARIES.items() if name != "sklearn"])
+def test_moves_and_exchanges_cost_what_the_sums_say(library):
+    X, y = table(30, 11, n_columns=4)
+    _, evidence, partition = drawn(library, X, y, n_estimators=8)
+    dual, rng = Dual.of(evidence, partition), np.random.default_rng(2)
+    every = np.indices((len(X), dual.n_kinds)).reshape(2, -1)
+    dual = dual.among(Candidates.of(*every, len(X)))
+    best = rng.integers(0, dual.n_kinds, len(X))
+    # Statements that several leaves share, as GradientBoosting's, are weighed leaf by leaf.
+    assert all(each.alone for each in dual.sums)
+
+    def far(kinds):
+        label, at = np.divmod(kinds, len(dual.cell))
+        leaf = partition.signature[dual.cell[at]].astype(np.int64)
+        off = [(s.left(leaf, label) - s.right) / s.scale for s in evidence.statements()]
+        return float((np.concatenate(off) ** 2).sum())
+
+    with Pool() as pool:
+        cost = dual.costs(best, pool).reshape(len(X), dual.n_kinds)
+        change = dual.exchanges(best, np.arange(len(X)), pool)
+    now = far(best)
+    for k, kind in zip(rng.integers(0, len(X), 20), rng.integers(0, dual.n_kinds, 20), strict=True):
+        moved = best.copy()
+        moved[k] = kind
+        due, near = far(moved) - now, 1e-4 * now
+        assert cost[k, kind] - cost[k, best[k]] == pytest.approx(due, rel=1e-2, abs=near)
+        swapped, other = best.copy(), int(rng.integers(0, len(X)))
+        swapped[[k, other]] = best[[other, k]]
+        assert change[k, other] == pytest.approx(far(swapped) - now, rel=1e-2, abs=near)
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values())

@@ -5,7 +5,8 @@ sums are those of the leaves, the one of maximum entropy is u_kjc ~ exp(sum over
 over statements s of lambda_s a_sjct), with b_tk = 1 where tree t drew row k, and a_sjct what such a
 row counts in the leaf of its cell: 1, the second derivative of the loss, or the first. The dual,
 the sum of the log-normalisers minus lambda times the sums, is convex and smooth, and never below 0
-if any rows meet all sums. The scores of all rows in all cells are a product of two matrices.
+if any rows meet all sums. The scores of all rows in all cells are a product of two matrices; once
+most of them are unlikely, only those of the likely ones are worked out (:class:`Candidates`).
 
 Sums of one leaf say nearly the same. So multipliers are measured in coordinates in which the sums
 of a leaf vary alone and alike: a preconditioner of blocks of one leaf each (Nocedal and Wright,
@@ -15,8 +16,8 @@ Numerical Optimization, 2006, section 5.1).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, partial
-from itertools import combinations_with_replacement, pairwise, product
+from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,31 +49,23 @@ class LeafSums:
     constraints: LinearConstraints
     place: IntArray
     """Shape (n_leaves,). Statement that each leaf has part in; -1 where none."""
-    counts: tuple[Singles, ...]
-    """For each class, shape (n_trees, n_cells): what a row of the cell counts."""
 
     @classmethod
-    def of(
-        cls, constraints: LinearConstraints, leaf: NDArray[np.int32], n_leaves: int, n_classes: int
-    ) -> LeafSums:
-        """Say what rows of all cells count; ``leaf``, shape (n_cells, n_trees)."""
+    def of(cls, constraints: LinearConstraints, n_leaves: int) -> LeafSums:
+        """Find the leaves."""
         place = np.arange(n_leaves) if constraints.place is None else constraints.place
-        place = np.where(place < len(constraints.right), place, -1)
-        counts = list[Singles]()
-        for c in range(n_classes):
-            if c and not constraints.by_label:
-                counts.append(counts[0])
-                continue
-            each = np.ones(leaf.shape)
-            if constraints.counts is not None:
-                each = constraints.counts(leaf, np.full(len(leaf), c, dtype=np.int64))
-            counts.append(np.ascontiguousarray(each.T, dtype=np.float32))
-        return cls(constraints, place, tuple(counts))
+        return cls(constraints, np.where(place < len(constraints.right), place, -1))
 
-    def only(self, keep: BoolArray) -> LeafSums:
-        """Some of the cells."""
-        shared = {id(each): np.ascontiguousarray(each[:, keep]) for each in self.counts}
-        return replace(self, counts=tuple(shared[id(each)] for each in self.counts))
+    def counts(self, leaf: NDArray[np.int32], n_classes: int) -> Singles:
+        """What rows of all kinds count, shape (n_kinds, n_trees); ``leaf``: of all cells."""
+        function, out = self.constraints.counts, list[Singles]()
+        for c in range(n_classes):
+            if function is not None and (not c or self.constraints.by_label):
+                each = function(leaf, np.full(len(leaf), c, dtype=np.int64)).astype(np.float32)
+            elif not c:
+                each = np.ones(leaf.shape, dtype=np.float32)
+            out.append(each)
+        return np.concatenate(out)
 
     @property
     def alone(self) -> bool:
@@ -88,6 +81,41 @@ class LeafSums:
         """Numbers of leaves, added up for each statement."""
         there, n = self.place >= 0, len(self.constraints.right)
         return np.bincount(self.place[there], numbers[there], n).astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Kinds that rows may be of, where not all are looked at."""
+
+    start: IntArray
+    """Shape (n_rows + 1,). First candidate of each row, and how many there are."""
+    kind: NDArray[np.int32]
+    """Shape (n_candidates,). Rising for each row."""
+    reaction: Singles
+    """Shape (n_candidates,). See :meth:`Dual.reaction`."""
+    share: float = 0.0
+    """Share of it that is added to scores."""
+
+    @classmethod
+    def of(cls, row: IntArray, kind: IntArray, n_rows: int) -> Candidates:
+        """List candidates, shape (n_candidates,), in the order of rows and kinds."""
+        start = np.searchsorted(row, np.arange(n_rows + 1))
+        return cls(start, kind.astype(np.int32), np.zeros(len(kind), dtype=np.float32))
+
+    def only(self, keep: BoolArray) -> Candidates:
+        """Some of them; ``keep``, shape (n_candidates,)."""
+        start = np.concatenate([[0], np.cumsum(keep)])[self.start]
+        return replace(self, start=start, kind=self.kind[keep], reaction=self.reaction[keep])
+
+    @property
+    def row(self) -> IntArray:
+        """Shape (n_candidates,). Row of each."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    def at(self, kind: IntArray) -> IntArray:
+        """Candidate of each row that is of some kind, shape (n_rows,)."""
+        width = int(max(self.kind.max(), kind.max())) + 1
+        return np.searchsorted(self.row * width + self.kind, np.arange(len(kind)) * width + kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,28 +136,31 @@ class Dual:
     """The dual over the kinds of rows: cells, with a class."""
 
     draws: Singles
-    """Shape (n_trees, n_rows). 1 where a tree drew a row."""
+    """Shape (n_rows, n_trees). 1 where a tree drew a row."""
     cell: IntArray
     """Shape (n_cells,). The cells that are left."""
     leaf: NDArray[np.int32]
-    """Shape (n_trees, n_cells). Their leaves (rows of A)."""
+    """Shape (n_cells, n_trees). Their leaves (rows of A)."""
+    counts: Singles
+    """Shape (n_sums, n_kinds, n_trees). What a row of each kind counts in sums of each kind."""
     sums: tuple[LeafSums, ...]
     n_leaves: int
     n_classes: int
-    reference: Singles | None = None
-    """Shape (n_rows, n_kinds). What is added to the scores of rows; None: nothing."""
+    candidates: Candidates | None = None
+    """None: all kinds, for all rows."""
 
     @classmethod
     def of(cls, evidence: DrawnLossSums, partition: Partition) -> Dual:
         """Look at all cells."""
         leaf, n_classes = partition.signature, len(evidence.geometry.release.classes)
         n_leaves = int(evidence.geometry.leaf_start[-1])
-        sums = [LeafSums.of(s, leaf, n_leaves, n_classes) for s in evidence.statements()]
+        sums = tuple(LeafSums.of(s, n_leaves) for s in evidence.statements())
         return cls(
-            draws=(evidence.draws > 0).astype(np.float32),
+            draws=np.ascontiguousarray(evidence.draws.T > 0, dtype=np.float32),
             cell=np.arange(len(leaf)),
-            leaf=np.ascontiguousarray(leaf.T),
-            sums=tuple(sums),
+            leaf=np.ascontiguousarray(leaf),
+            counts=np.stack([s.counts(leaf, n_classes) for s in sums]),
+            sums=sums,
             n_leaves=n_leaves,
             n_classes=n_classes,
         )
@@ -150,41 +181,73 @@ class Dual:
         scales = [s.constraints.scale for s in self.sums]
         return np.concatenate([np.ones(0), *(s for s in scales if s is not None)])
 
-    @cached_property
-    def counts(self) -> Singles:
-        """Shape (n_sums, n_classes, n_trees, n_cells). What rows of all kinds count in all sums."""
-        return np.stack([np.stack(s.counts) for s in self.sums])
-
     def split(self, each: FloatArray) -> list[FloatArray]:
         """Share out numbers of all statements, shape (n_statements,), to kinds of them."""
         ends = np.cumsum([len(s.constraints.right) for s in self.sums])[:-1]
         return np.split(each, ends)
 
+    def kinds_at(self, best: IntArray, other: Dual) -> IntArray:
+        """What kinds of this one are called in another one, whose cells they are among."""
+        label, at = np.divmod(best, len(self.cell))
+        return label * len(other.cell) + np.searchsorted(other.cell, self.cell[at])
+
     def only(self, keep: BoolArray) -> Dual:
         """Look at some of the cells; ``keep``, shape (n_cells,)."""
-        sums = tuple(s.only(keep) for s in self.sums)
-        leaf = np.ascontiguousarray(self.leaf[:, keep])
-        if self.reference is not None:
-            raise ValueError("cells are left out before scores have a reference")
-        return replace(self, cell=self.cell[keep], leaf=leaf, sums=sums)
+        counts = np.ascontiguousarray(self.counts[:, np.tile(keep, self.n_classes)])
+        new = replace(self, cell=self.cell[keep], leaf=self.leaf[keep], counts=counts)
+        if self.candidates is None:
+            return new
+        kind = self.kinds_at(self.candidates.kind.astype(np.int64), new).astype(np.int32)
+        return replace(new, candidates=replace(self.candidates, kind=kind))
+
+    def among(self, candidates: Candidates) -> Dual:
+        """Look at some kinds of each row, and at no other cells."""
+        used = np.zeros(len(self.cell), dtype=np.bool_)
+        used[candidates.kind % len(self.cell)] = True
+        return replace(self, candidates=candidates).only(used)
+
+    def likely(
+        self, multipliers: FloatArray, least: float, most: int
+    ) -> tuple[Candidates, Singles]:
+        """List the kinds of rows that have some probability; these probabilities.
+
+        If there are more than ``most``, the likeliest. The likeliest of each row is among them.
+        """
+        score, n_rows = self.scores(multipliers), len(self.draws)
+        if self.candidates is not None:
+            u, best = self._weighed(score, slice(0, n_rows))[:2]
+            listed = self.candidates
+        else:
+            found = list[tuple[IntArray, IntArray, Singles]]()
+            for block in self.blocks():
+                share = self.probabilities(score, block)[0]
+                row, kind = np.nonzero(share >= np.minimum(least, share.max(axis=1, keepdims=True)))
+                found.append((row + block.start, kind, share[row, kind]))
+            row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
+            listed = Candidates.of(row, kind, n_rows)
+            highest = np.maximum.reduceat(u, listed.start[:-1])
+            first = np.flatnonzero(u == np.repeat(highest, np.diff(listed.start)))
+            best = kind[first[np.searchsorted(row[first], np.arange(n_rows))]]
+        if len(u) > most:
+            least = max(least, float(np.partition(u, len(u) - most)[len(u) - most]))
+        keep = u >= least
+        keep[listed.at(best)] = True
+        return listed.only(keep), u[keep]
 
     def scores(self, multipliers: FloatArray) -> Singles:
-        """What each tree that drew a row adds to its score, shape (n_trees, n_kinds)."""
-        out = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
-        for part, sums in zip(self.split(multipliers), self.sums, strict=True):
-            at_leaf = sums.at_leaves(part).astype(np.float32)[self.leaf]
-            for c, counts in enumerate(sums.counts):
-                self._of_class(out, c)[:] += at_leaf * counts
+        """What each tree that drew a row adds to its score, shape (n_kinds, n_trees)."""
+        out = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
+        parts = zip(self.sums, self.split(multipliers), strict=True)
+        at_leaf = np.array([s.at_leaves(part) for s, part in parts], dtype=np.float32)
+        kernels.score(self.leaf, self.counts, at_leaf, out)
         return out
 
     def probabilities(self, score: Singles, rows: slice) -> tuple[Singles, FloatArray]:
-        """Probability of each kind for some rows, shape (n, n_kinds), and their normalisers' logs.
+        """Probability of all kinds for some rows, shape (n, n_kinds), and their normalisers' logs.
 
         ``score``: see :meth:`scores`.
         """
-        out = self.draws[:, rows].T @ score
-        if self.reference is not None:
-            out += self.reference[rows]
+        out = self.draws[rows] @ score.T
         highest = out.max(axis=1, keepdims=True)
         out -= highest
         np.exp(out, out=out)
@@ -192,140 +255,183 @@ class Dual:
         out /= total
         return out, (np.log(total.astype(float)) + highest)[:, 0]
 
+    def _weighed(
+        self, score: Singles, rows: slice, *, spread: bool = False
+    ) -> tuple[Singles, IntArray, float, FloatArray, Singles]:
+        """Weigh the kinds of some rows.
+
+        Returns probabilities, the likeliest kinds, the sum of the logs of normalisers, rows
+        expected of each kind, and of each kind and tree that drew them; of the last, with
+        ``spread``, the variances.
+        """
+        if self.candidates is None:
+            u, log_z = self.probabilities(score, rows)
+            each = u * (1.0 - u) if spread else u
+            all_drawn: Singles = np.asarray(each.T @ self.draws[rows])
+            mass: FloatArray = u.sum(axis=0, dtype=float)
+            return u, u.argmax(axis=1), float(log_z.sum()), mass, all_drawn
+        held = self.candidates
+        start = held.start[rows.start : rows.stop + 1]
+        u = np.empty(start[-1] - start[0], dtype=np.float32)
+        best, mass = np.empty(len(start) - 1, dtype=np.int64), np.zeros(self.n_kinds)
+        drawn = np.zeros(score.shape, dtype=np.float32)
+        total = kernels.weigh(
+            score, self.draws[rows], start, held.kind, held.reaction, np.float32(held.share),
+            spread, u, best, mass, drawn,
+        )  # fmt: skip
+        return u, best, total, mass, drawn
+
     def look(self, multipliers: FloatArray, pool: Pool) -> Look:
         """Evaluate the dual."""
         score = self.scores(multipliers)
-
-        def some(rows: slice) -> tuple[float, IntArray, FloatArray, Singles]:
-            u, log_z = self.probabilities(score, rows)
-            mass = u.sum(axis=0, dtype=float)
-            return float(log_z.sum()), u.argmax(axis=1), mass, self.draws[:, rows] @ u
-
-        done = run_all([partial(some, rows) for rows in self.blocks()], pool=pool)
-        values, best, mass, drawn = zip(*done, strict=True)
+        jobs = [partial(self._weighed, score, rows) for rows in self.blocks()]
+        _, best, values, mass, drawn = zip(*run_all(jobs, pool=pool), strict=True)
         value = sum(values) - float(multipliers @ self.right)
-        together = np.sum(drawn, axis=0)
-        expected = [s.of_statements(self._summed(together, s.counts)) for s in self.sums]
+        held = self._at_leaves(np.sum(drawn, axis=0), pool)
+        expected = [s.of_statements(held[:, a]) for a, s in enumerate(self.sums)]
         return Look(value, np.concatenate(expected), np.concatenate(best), np.sum(mass, axis=0))
 
     def coordinates(self, multipliers: FloatArray, pool: Pool) -> Coordinates:
         """Measure multipliers anew, by how sums vary as if kinds of a row were independent."""
         score, n = self.scores(multipliers), len(self.sums)
-
-        def some(rows: slice) -> Singles:
-            u, _ = self.probabilities(score, rows)
-            u *= 1.0 - u
-            return self.draws[:, rows] @ u
-
-        done = run_all([partial(some, rows) for rows in self.blocks()], pool=pool)
-        drawn = np.sum(done, axis=0)
-        covariance = np.zeros((n, n, self.n_leaves))
-        for a, b in combinations_with_replacement(range(n), 2):
-            both = self._summed(drawn, self.sums[a].counts, self.sums[b].counts)
-            covariance[a, b] = covariance[b, a] = both
-        return Coordinates.of(self, covariance.transpose(2, 0, 1))
+        jobs = [partial(self._weighed, score, rows, spread=True) for rows in self.blocks()]
+        drawn = np.sum([done[-1] for done in run_all(jobs, pool=pool)], axis=0)
+        covariance = np.zeros((self.n_leaves, n, n))
+        kernels.add_products(self.leaf, self.counts, drawn, covariance)
+        return Coordinates.of(self, covariance)
 
     def reaction(self, multipliers: FloatArray, pool: Pool) -> Singles:
-        """What the sums say of each kind once a row's own share in them is taken out.
+        """What the sums say of each candidate once a row's own share in them is taken out.
 
         Maximum entropy asks that expected sums match, and forgets that a row is of one kind only.
         With a normal law for the other rows, of covariance S in a leaf, what a row counts there, a,
         adds a' S^-1 (m - a / 2) to its score, where m is what it is expected to count: the reaction
         term of the mean-field theory of Thouless, Anderson and Palmer (and of approximate message
-        passing). Returns an array of shape (n_rows, n_kinds), its mean in each row taken out.
+        passing). Returns an array of shape (n_candidates,), its mean in each row taken out.
         """
-        score, n_rows = self.scores(multipliers), self.draws.shape[1]
-        u = np.concatenate([self.probabilities(score, rows)[0] for rows in self.blocks()])
-        counts = self.counts
+        held, rows = self.listed, slice(0, len(self.draws))
+        u = self._weighed(self.scores(multipliers), rows)[0]
         covariance = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
-        fixed = self.leaf, counts, self.draws, u
+        fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY
         jobs = [
-            partial(kernels.add_spread, *fixed, a, b, _UNLIKELY, covariance)
-            for a, b in pairwise(self._ends(len(self.leaf)))
+            partial(kernels.add_spread, *fixed, a, b, covariance)
+            for a, b in pairwise(_ends(self.draws.shape[1]))
         ]
         run_all(jobs, pool=pool)
-        least = _ALONE * np.square(counts, dtype=float).mean(axis=(1, 2, 3))
+        least = _ALONE * np.square(self.counts, dtype=float).mean(axis=(1, 2))
         for a, sums in enumerate(self.sums):
             covariance[:, a, a] += least[a]
             outside = sums.place < 0
             covariance[outside, a, :] = covariance[outside, :, a] = 0.0
             covariance[outside, a, a] = _INFINITE
-        precision = np.linalg.inv(covariance)
-        out = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
-        jobs = [
-            partial(kernels.add_reaction, *fixed, precision, np.arange(a, b), _UNLIKELY, out)
-            for a, b in pairwise(self._ends(n_rows))
-        ]
-        run_all(jobs, pool=pool)
-        squares = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
-        for c in range(self.n_classes):
-            each = counts[:, c].transpose(1, 2, 0)
-            self._of_class(squares, c)[:] = np.einsum(
-                "tja,tjab,tjb->tj", each, precision[self.leaf], each, optimize=True
-            )
-        out -= 0.5 * (self.draws.T @ squares)
-        out -= (out * u).sum(axis=1, keepdims=True)
-        return out
+        precision: FloatArray = np.asarray(np.linalg.inv(covariance), dtype=float)
+        out = self._linear(u, precision, pool)
+        squares = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
+        kernels.add_squares(self.leaf, self.counts, precision, squares)
+        out -= 0.5 * self._of_candidates(squares)
+        mean = np.add.reduceat(out * u, held.start[:-1])
+        return np.asarray(out - np.repeat(mean, np.diff(held.start)))
 
     def costs(self, best: IntArray, pool: Pool) -> Singles:
         """How far sums are from what leaves say if one row were of another kind.
 
-        ``best``, shape (n_rows,): kinds of all rows. Returns an array of shape (n_rows, n_kinds),
-        in squares of the usual deviations of sums, up to a number for each row.
+        ``best``, shape (n_rows,): kinds of all rows. Returns an array of shape (n_candidates,), in
+        squares of the usual deviations of sums, up to a number for each row.
         """
-        n_rows, counts = len(best), self.counts
-        u = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
-        u[np.arange(n_rows), best] = 1.0
-        drawn, weight = self.draws @ u, np.zeros((self.n_leaves, len(self.sums)))
-        off = np.zeros_like(weight)
-        for a, (sums, scale) in enumerate(zip(self.sums, self.split(self.scale), strict=True)):
-            held = sums.of_statements(self._summed(drawn, sums.counts))
-            off[:, a] = sums.at_leaves(held - sums.constraints.right)
-            weight[:, a] = sums.at_leaves(1.0 / scale**2)
-        added = np.zeros((len(self.leaf), self.n_kinds), dtype=np.float32)
-        for a, c in product(range(len(self.sums)), range(self.n_classes)):
-            each = counts[a, c]
-            more = weight[self.leaf, a] * each * (2 * off[self.leaf, a] + each)
-            self._of_class(added, c)[:] += more
-        # A row that stays in its leaf is there once.
-        twice = np.zeros((n_rows, self.n_kinds), dtype=np.float32)
+        held, (off, weight) = self.listed, self._off(best, pool)
+        u = np.zeros(len(held.kind), dtype=np.float32)
+        u[held.at(best)] = 1.0
         precision = weight[:, :, None] * np.eye(len(self.sums))
-        jobs = [
-            partial(
-                kernels.add_reaction, self.leaf, counts, self.draws, u, precision,
-                np.arange(first, last), 0.5, twice,
-            )
-            for first, last in pairwise(self._ends(n_rows))
-        ]  # fmt: skip
-        run_all(jobs, pool=pool)
-        return np.asarray(self.draws.T @ added - 2.0 * twice)
+        added = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
+        kernels.add_squares(self.leaf, self.counts, precision, added)
+        kernels.score(self.leaf, self.counts, (2.0 * weight * off).T.astype(np.float32), added)
+        # A row that stays in its leaf is there once.
+        return np.asarray(self._of_candidates(added) - 2.0 * self._linear(u, precision, pool))
+
+    def exchanges(self, best: IntArray, rows: IntArray, pool: Pool) -> FloatArray:
+        """How far sums are from what leaves say if two rows exchanged their kinds.
+
+        ``rows``: which. Returns an array of shape (n, n), as :meth:`costs`, less what it is now.
+        Nothing changes in trees that drew both or neither: rows that stand in each other's place
+        are found by no move of one row.
+        """
+        off, weight = self._off(best, pool)
+        leaf, drew = self.leaf[best[rows] % len(self.cell)], self.draws[rows]
+        counts = self.counts[:, best[rows]].transpose(1, 2, 0)
+        scaled, alone = weight[leaf] * counts, 1.0 - drew
+        square, slope = (scaled * counts).sum(axis=2), 2.0 * (scaled * off[leaf]).sum(axis=2)
+        out = (drew * (square - slope)) @ alone.T + drew @ (alone * (square + slope)).T
+        for t, (a, sums) in product(range(drew.shape[1]), enumerate(self.sums)):
+            statement = sums.place[leaf[:, t]]
+            both = np.outer(drew[:, t] * scaled[:, t, a], alone[:, t] * counts[:, t, a])
+            out -= 2.0 * np.where(statement[:, None] == statement, both, 0.0)
+        return np.asarray(out + out.T)
+
+    def _off(self, best: IntArray, pool: Pool) -> tuple[FloatArray, FloatArray]:
+        """How much more rows of some kinds count than leaves say, and what weighs its square.
+
+        Both of shape (n_leaves, n_sums).
+        """
+        drawn = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
+        np.add.at(drawn, best, self.draws)
+        now = self._at_leaves(drawn, pool)
+        off, weight = np.zeros_like(now), np.zeros_like(now)
+        for a, (sums, scale) in enumerate(zip(self.sums, self.split(self.scale), strict=True)):
+            off[:, a] = sums.at_leaves(sums.of_statements(now[:, a]) - sums.constraints.right)
+            weight[:, a] = sums.at_leaves(1.0 / scale**2)
+        return off, weight
 
     def blocks(self) -> list[slice]:
         """Rows that are looked at together."""
-        n_rows = self.draws.shape[1]
-        size = max(min(_ROOM // (THREADS * self.n_kinds), -(-n_rows // THREADS)), 1)
+        n_rows = len(self.draws)
+        size = max(-(-n_rows // THREADS), 1)
+        if self.candidates is None:
+            size = max(min(_ROOM // (THREADS * self.n_kinds), size), 1)
         return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
 
-    def _of_class(self, of_kinds: Singles, c: int) -> Singles:
-        return of_kinds[:, c * len(self.cell) : (c + 1) * len(self.cell)]
+    @property
+    def listed(self) -> Candidates:
+        """The candidates, where there are some."""
+        if self.candidates is None:
+            raise ValueError("no candidates are listed")
+        return self.candidates
 
-    @staticmethod
-    def _ends(n: int) -> list[int]:
-        """Where the share of each thread ends."""
-        return [n * k // THREADS for k in range(THREADS + 1)]
+    def _at_leaves(self, drawn: Singles, pool: Pool) -> FloatArray:
+        """Add up over the leaves what rows count, shape (n_leaves, n_sums).
 
-    def _summed(self, drawn: Singles, *counts: tuple[Singles, ...]) -> FloatArray:
-        """Add up over the leaves what rows count, or products of it, shape (n_leaves,).
-
-        ``drawn``, shape (n_trees, n_kinds): rows expected of each kind that the tree drew.
+        ``drawn``, shape (n_kinds, n_trees): rows expected of each kind that the tree drew.
         """
-        out = np.zeros(self.n_leaves)
-        for t, leaf in enumerate(self.leaf):
-            weight = drawn[t].reshape(self.n_classes, -1)
-            for each in counts:
-                weight = weight * np.stack([of_class[t] for of_class in each])
-            out += np.bincount(np.tile(leaf, self.n_classes), weight.ravel(), self.n_leaves)
+        out = np.zeros((self.n_leaves, len(self.sums)))
+        jobs = [
+            partial(kernels.add_sums, self.leaf, self.counts, drawn, a, b, out)
+            for a, b in pairwise(_ends(drawn.shape[1]))
+        ]
+        run_all(jobs, pool=pool)
         return out
+
+    def _of_candidates(self, of_kinds: Singles) -> Singles:
+        """Sum over the trees that drew a row, at each candidate; (n_kinds, n_trees) given."""
+        held = self.listed
+        out = np.empty(len(held.kind), dtype=np.float32)
+        kernels.sum_drawn(of_kinds, self.draws, held.start, held.kind, out)
+        return out
+
+    def _linear(self, u: Singles, precision: FloatArray, pool: Pool) -> Singles:
+        """What a row is expected to count in its leaves, times what each candidate counts there."""
+        held = self.listed
+        out = np.zeros(len(held.kind), dtype=np.float32)
+        fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY, precision
+        jobs = [
+            partial(kernels.add_reaction, *fixed, a, b, out)
+            for a, b in pairwise(_ends(len(self.draws)))
+        ]
+        run_all(jobs, pool=pool)
+        return out
+
+
+def _ends(n: int) -> list[int]:
+    """Where the share of each thread ends."""
+    return [n * k // THREADS for k in range(THREADS + 1)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.known_draws.particles import by_particles
 from treeleak.attacks.known_draws.rows_from_marginals import Marginals, rows_from_marginals
-from treeleak.attacks.known_draws.sums_dual import Dual, Look
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.attacks.known_draws.sums_dual import Candidates, Dual, Look
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.parallel import Pool
 from treeleak.core.private import dataclass
@@ -40,19 +40,23 @@ _DROPPED = 1e-5
 """Rows expected in a cell below which it is left out."""
 _BROKEN = -1.0
 """Value of the dual that shows, beyond rounding, that no rows of these cells meet the sums."""
-_LEVEL = 1e-2
+_LEVEL = 0.1
 """Share of the dual's value by which a stage must lower it, or little more is to be had."""
-_STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 24, 24, 6, 0.5
+_STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 12, 48, 12, 0.5
 """Steps in which the reaction is turned on; how many may follow, and how many of them without
 fewer missed statements; and the share of the last reaction in each."""
-_MOST_SHARPENED = 2**26
-"""Most pairs of rows and kinds to which the sums react."""
+_UNLIKELY, _NEVER, _MOST_CANDIDATES = 1e-6, 1e-10, 2**24
+"""Probability of a kind below which a row is not of it, when sums begin to react to single rows;
+and later, when what they make of a row still changes; and most candidates of all rows."""
+_TRUSTED = 0.5, 1.0, 1.5
+"""Shares of the leaves that the median row meets: rows that meet as many are held."""
 _CANDIDATE = 1e-3
 """Least probability of a cell for a row that is written down."""
 _MOST_MOVES, _NO_GAIN = 100, 1e-3
 """Rows that are moved, at most, and what is no gain, in usual variances of sums."""
-_MOST_WORK = 3e11
-"""Most products in one evaluation: a few seconds."""
+_WORK = 9e7
+"""Most products in one evaluation, for each second there is: at 7e9 a second, the first stage then
+takes about a quarter of the time. Where there are more, particles come further."""
 _MOST_HELD = 2**27
 """Most numbers that say what rows of cells count: 512 MiB, held up to three times."""
 _TO_WRITE = 0.1
@@ -96,7 +100,7 @@ def drawn_sums(
         return by_particles(evidence, values, clock, seed, str(why))
     held = partition.n_cells * geometry.release.n_classes * len(evidence.draws)
     work = held * evidence.n_rows
-    if work > _MOST_WORK or held * len(evidence.statements()) > _MOST_HELD:
+    if work > _WORK * clock.left or held * len(evidence.statements()) > _MOST_HELD:
         too_many = (
             f"{partition.n_cells:,} cells of {evidence.n_rows:,} rows in "
             f"{len(evidence.draws):,} trees: {work:.0e} products for each look at all of them"
@@ -105,21 +109,23 @@ def drawn_sums(
     whole, seen = Dual.of(evidence, partition), list[_Fit]()
     part = clock.part((1.0 - _TO_WRITE) * clock.left)
     with clock.cut_short():
-        _fitted(whole, evidence, partition, part, _DROPPED, seen)
-        if seen[-1].value < _BROKEN and not part.stopped:
-            _fitted(whole, evidence, partition, part, 0.0, seen)
+        _fitted(whole, evidence, partition, part, seen)
     if not seen:
         return Answer("unknown", values)
     with clock.cut_short():
-        if seen[-1].missed and not part.stopped:
-            _sharpened(seen[-1], evidence, partition, part, seen)
+        last = seen[-1]
+        if last.missed and not part.stopped and last.value >= _BROKEN:
+            narrowed = last.dual.among(
+                last.dual.likely(last.multipliers, _UNLIKELY, _MOST_CANDIDATES)[0]
+            )
+            _sharpened(replace(last, dual=narrowed), evidence, partition, part, seen)
     found = seen[0]
     with clock.cut_short():
-        # A row may be of a cell that was left out.
-        for dual in (replace(found.dual, reference=None), whole):
-            if found.missed and dual.n_kinds * evidence.n_rows <= _MOST_SHARPENED:
-                repaired = _repaired(found, dual, evidence, partition, clock)
-                found = min(found, repaired, key=lambda fit: fit.missed)
+        found, level = _repaired(found, evidence, partition, part), 0
+        while found.missed and not part.stopped and level < len(_TRUSTED):
+            again = _again(found, whole, evidence, partition, _TRUSTED[level], part)
+            level = 0 if again.missed < found.missed else level + 1
+            found = min(found, again, key=lambda fit: fit.missed)
     rows = _written(found, evidence, partition, values)
     clock.report_progress("rebuilding the rows", 1.0, rows.misfit)
     numbers = {
@@ -156,12 +162,11 @@ def _fitted(
     evidence: DrawnLossSums,
     partition: Partition,
     clock: Clock,
-    dropped: float,
     seen: list[_Fit],
 ) -> None:
-    """Fit in stages; between them, multipliers are measured anew, and cells nobody is in go.
+    """Fit in stages; between them, multipliers are measured anew, and what is unlikely goes.
 
-    ``dropped``: see :data:`_DROPPED`. ``seen``: see :func:`_note`.
+    ``seen``: see :func:`_note`.
     """
     x, n, values = np.zeros(len(dual.right)), 0, [np.inf]
     with Pool() as pool:
@@ -176,7 +181,10 @@ def _fitted(
             level = look.value > (1.0 - _LEVEL) * values[-2]
             if not missed or clock.stopped or look.value < _BROKEN or level:
                 return
-            dual = dual.only(look.mass.reshape(dual.n_classes, -1).sum(axis=0) > dropped)
+            if dual.candidates is None:
+                dual = dual.only(look.mass.reshape(dual.n_classes, -1).sum(axis=0) > _DROPPED)
+            else:
+                dual = dual.among(dual.likely(x, _NEVER, _MOST_CANDIDATES)[0])
 
 
 def _stage(dual: Dual, x: FloatArray, clock: Clock, pool: Pool) -> tuple[FloatArray, Look, int]:
@@ -189,7 +197,7 @@ def _stage(dual: Dual, x: FloatArray, clock: Clock, pool: Pool) -> tuple[FloatAr
         look = dual.look(multipliers, pool)
         n += 1
         latest[:] = [(multipliers, look)]
-        broken = dual.reference is None and look.value < _BROKEN
+        broken = dual.candidates is None and look.value < _BROKEN
         if n >= _STAGE or clock.stopped or broken:
             raise _Done
         return look.value, coordinates.gradient(look.expected - dual.right)
@@ -208,15 +216,13 @@ def _sharpened(
 ) -> None:
     """Turn on the reaction of the sums to each row, step by step, and fit again in each."""
     dual, x, n = found.dual, found.multipliers, found.evaluations
-    if dual.n_kinds * evidence.n_rows > _MOST_SHARPENED:
-        return
-    reaction, since, least = None, 0, found.missed
+    since, least = 0, found.missed
     with Pool() as pool:
         for step in range(_STEPS + _MOST_MORE):
-            new = dual.reaction(x, pool)
-            reaction = new if reaction is None else _DAMPING * reaction + (1.0 - _DAMPING) * new
-            share = np.float32(min(1.0, (step + 1) / _STEPS))
-            dual = replace(dual, reference=share * reaction)
+            held, new = dual.listed, dual.reaction(x, pool)
+            reaction = _DAMPING * held.reaction + (1.0 - _DAMPING) * new if step else new
+            share = min(1.0, (step + 1) / _STEPS)
+            dual = replace(dual, candidates=replace(held, reaction=reaction, share=share))
             x, look, more = _stage(dual, x, clock, pool)
             n += more
             missed = _missed(dual, look.best, evidence, partition)
@@ -224,8 +230,11 @@ def _sharpened(
             done = (step + 1) / (_STEPS + _MOST_MORE)
             clock.report_progress("telling rows apart", 0.5 + 0.4 * done, missed)
             since, least = (0, missed) if missed < least else (since + 1, least)
-            if not missed or clock.stopped or (share == 1 and since >= _PATIENCE):
+            if not missed or clock.stopped or look.value < _BROKEN:
                 return
+            if share == 1 and since >= _PATIENCE:
+                return
+            dual = dual.among(dual.likely(x, _NEVER, _MOST_CANDIDATES)[0])
 
 
 def _note(fit: _Fit, seen: list[_Fit], clock: Clock) -> None:
@@ -242,23 +251,90 @@ def _missed(dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Part
     return int((~np.concatenate(met)).sum())
 
 
-def _repaired(
-    found: _Fit, dual: Dual, evidence: DrawnLossSums, partition: Partition, clock: Clock
+def _again(
+    found: _Fit,
+    whole: Dual,
+    evidence: DrawnLossSums,
+    partition: Partition,
+    trusted: float,
+    clock: Clock,
 ) -> _Fit:
-    """Move single rows to other kinds of ``dual``, while sums come nearer to what leaves say."""
-    label, at = np.divmod(found.best, len(found.dual.cell))
-    place = np.searchsorted(dual.cell, found.dual.cell[at])
-    best, every = label * len(dual.cell) + place, np.arange(len(label))
+    """Hold the rows that meet what their leaves say, and fit the others anew."""
+    opened = _opened(found, whole, evidence, partition, trusted)
+    if opened is None:
+        return found
+    best = whole.kinds_at(found.dual.kinds_at(found.best, whole), opened)
+    moved = _repaired(replace(found, dual=opened, best=best), evidence, partition, clock)
+    if moved.missed < found.missed or clock.stopped:
+        return moved
+    seen = list[_Fit]()
+    _fitted(opened, evidence, partition, clock, seen)
+    if seen[-1].missed and not clock.stopped and seen[-1].value >= _BROKEN:
+        _sharpened(seen[-1], evidence, partition, clock, seen)
+    return _repaired(seen[0], evidence, partition, clock)
+
+
+def _opened(
+    found: _Fit, whole: Dual, evidence: DrawnLossSums, partition: Partition, trusted: float
+) -> Dual | None:
+    """Hold the rows that meet what their leaves say, and let the others be of any kind.
+
+    Real numbers that fit are no chance: where the rows that are held meet all statements of a leaf,
+    no other row lies there. ``trusted``: share of the leaves that the median row meets, of which
+    rows that are held meet as many. Returns None if rows may be of too many kinds.
+    """
+    best = found.dual.kinds_at(found.best, whole)
+    label, cell = np.divmod(best, len(whole.cell))
+    leaf, drew = partition.signature[cell].astype(np.int64), evidence.draws.T > 0
+    met = drew & _met_leaves(whole, leaf, label, None)[leaf]
+    share = met.sum(axis=1) / np.maximum(drew.sum(axis=1), 1)
+    held = (share > 0) & (share >= trusted * np.median(share))
+    closed = _met_leaves(whole, leaf, label, held.astype(float))[whole.leaf]
+    open_ = np.flatnonzero(~held)
+    allowed = drew[open_].astype(np.float32) @ closed.T.astype(np.float32) == 0
+    allowed[~allowed.any(axis=1)] = True
+    if whole.n_classes * allowed.sum() > _MOST_CANDIDATES:
+        return None
+    allowed = np.tile(allowed, whole.n_classes)
+    # What a row was it may be again.
+    allowed[np.arange(len(open_)), best[open_]] = True
+    row, kind = np.nonzero(allowed)
+    row, kind = np.append(open_[row], np.flatnonzero(held)), np.append(kind, best[held])
+    order = np.argsort(row, kind="stable")
+    return whole.among(Candidates.of(row[order], kind[order], len(best)))
+
+
+def _met_leaves(dual: Dual, leaf: IntArray, label: IntArray, times: FloatArray | None) -> BoolArray:
+    """Say in which leaves all statements are met; parameters as of ``LinearConstraints.met``."""
+    out = np.ones(dual.n_leaves, dtype=np.bool_)
+    for sums in dual.sums:
+        there = sums.place >= 0
+        out[there] &= sums.constraints.met(leaf, label, times)[sums.place[there]]
+    return out
+
+
+def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock: Clock) -> _Fit:
+    """Move single rows to other candidates, while sums come nearer to what leaves say."""
+    dual, best = found.dual, found.best.copy()
+    if dual.candidates is None:
+        return found
+    held, rows = dual.candidates, np.arange(len(best))
     with Pool() as pool:
         for _ in range(_MOST_MOVES):
             cost = dual.costs(best, pool)
-            gain = cost[every, best][:, None] - cost
-            k, kind = np.unravel_index(int(gain.argmax()), gain.shape)
-            if gain[k, kind] <= _NO_GAIN or clock.stopped:
+            gain = np.repeat(cost[held.at(best)], np.diff(held.start)) - cost
+            move = int(gain.argmax())
+            if gain[move] > _NO_GAIN:
+                best[held.row[move]] = held.kind[move]
+                continue
+            # Two rows that stand in each other's place.
+            gain = -dual.exchanges(best, rows, pool)
+            one, other = divmod(int(gain.argmax()), len(rows))
+            if gain[one, other] <= _NO_GAIN or clock.stopped:
                 break
-            best[k] = kind
+            best[rows[[one, other]]] = best[rows[[other, one]]]
     missed = _missed(dual, best, evidence, partition)
-    return replace(found, dual=dual, best=best, missed=missed)
+    return replace(found, best=best, missed=missed) if missed < found.missed else found
 
 
 def _written(
@@ -273,13 +349,8 @@ def _written(
     # Real numbers that all fit are no chance.
     row, kind, u = np.arange(len(drawn)), found.best, np.ones(len(drawn))
     if found.missed:
-        likely = list[tuple[IntArray, IntArray, FloatArray]]()
-        score = dual.scores(found.multipliers)
-        for block in dual.blocks():
-            share, _ = dual.probabilities(score, block)
-            k, each = np.nonzero(share >= _CANDIDATE)
-            likely.append((k + block.start, each, share[k, each].astype(float)))
-        row, kind, u = (np.concatenate(part) for part in zip(*likely, strict=True))
+        likely, share = dual.likely(found.multipliers, _CANDIDATE, _MOST_CANDIDATES)
+        row, kind, u = likely.row, likely.kind.astype(np.int64), share.astype(float)
     some = drawn[row]
     open_, owner = np.unique(row[some], return_inverse=True)
     pair = np.where(drawn, pair_of[found.best], -1)
