@@ -211,7 +211,7 @@ def _csv(path: Path, rng: random.Random) -> Callable[[], None]:
     if role == "control":
         control = tables.read(path).drop(columns="label", errors="ignore")
         return lambda: _shown(audit(model, X, y, control=control))
-    files = {"known_rows": None, "known_columns": None, "population": None, "earlier": None}
+    files = {"known_rows": None, "known_columns": None, "population": None}
     beside = Beside(**(files | {role: path}))
     given = beside.read(tables)
 
