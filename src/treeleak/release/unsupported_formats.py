@@ -139,6 +139,12 @@ _CLASSES = (
     ),
     (r"R\.(lm|glm|mlm|nls|gam|glmnet|cv\.glmnet|coxph|survreg)", f"a linear model of R: {_R_ROWS}"),
     (r"R\.(data\.frame|matrix|vector|factor)", f"a table or a vector of R: {_R_ROWS}"),
+    (
+        r"R\.gbm",
+        "a model of R's gbm, whose trees are not read: to attack them, write them as "
+        "docs/release-format.md says. Delete what predict() does without: "
+        f"m$data <- m$fit <- m$cv.fitted <- NULL; {_R_ROWS}",
+    ),
     (r"R\..*", f"an object of R without such a model in it: {_R_ROWS}"),
     (r"(xgboost|lightgbm|catboost)\..*", "a part of a boosted model: save the model itself"),
 )
