@@ -51,7 +51,7 @@ def test_rows_go_to_the_leaves_of_r(name):
     release = to_release(stored(name))
     leaf = release.leaves(coded(name, release))
     theirs = truth(name, "leaf").to_numpy()
-    if name.startswith(("randomforest", "partykit")):
+    if name.startswith("randomforest"):
         theirs = theirs - 1
     assert leaf.shape == theirs.shape
     assert (leaf == theirs).all()
@@ -136,13 +136,14 @@ def test_counts_of_rpart_are_those_of_the_rows(name):
     assert (at + 1 == truth(name, "leaf")["leaf"]).all()
 
 
-def test_rows_in_an_object_of_gbm_are_found_though_its_trees_are_not_read():
-    """By default, such an object holds its training table (``keep.data``)."""
+@pytest.mark.parametrize("kind", ["gbm", "constparty"])
+def test_rows_are_found_in_objects_whose_trees_are_not_read(kind):
+    """By default, such objects hold their training table."""
     rows = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
     held = StoredObject("R.list", {"x": rows.to_numpy().ravel(order="F"), "y": rows["a"] * 2.0})
     for state, verdict in (({"data": held}, LEAK), ({}, OPEN)):
-        model = StoredObject("R.gbm", {"trees": [], "initF": np.array([0.5]), **state})
-        with pytest.raises(NotCovered, match="gbm, whose trees are not read"):
+        model = StoredObject(f"R.{kind}", {"trees": [], "initF": np.array([0.5]), **state})
+        with pytest.raises(NotCovered, match=r"(gbm|partykit), wh.* not read"):
             to_release(model)
         assert audit(model, rows, rows["a"] * 2.0, time_limit=5).verdict == verdict
 

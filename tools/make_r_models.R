@@ -3,7 +3,7 @@
 #
 # Rscript tools/make_r_models.R tests/models/r
 #
-# Needs the packages ranger, randomForest, rpart, partykit and party (Debian: r-cran-...).
+# Needs the packages ranger, randomForest, rpart and party (Debian: r-cran-...).
 
 suppressPackageStartupMessages({
   library(ranger)
@@ -93,11 +93,6 @@ write_truth("rpart_regression", model, cars, data.frame(leaf = model$where),
 
 # --------------------------------------------------------------------------------------- ctree
 
-model <- partykit::ctree(case ~ ., measures,
-                         control = partykit::ctree_control(mincriterion = 0.2, minbucket = 5))
-write_truth("partykit_ctree", model, measures,
-            data.frame(leaf = predict(model, measures, type = "node")),
-            predict(model, measures, type = "prob"))
 # An object that treeleak takes apart as any other of R: rows lie in its environments.
 model <- party::ctree(case ~ ., measures,
                       controls = party::ctree_control(mincriterion = 0.2, minbucket = 5))

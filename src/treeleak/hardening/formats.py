@@ -36,7 +36,7 @@ INSTEAD: Mapping[str, tuple[str, str]] = {
     "R object": (
         "an R object",
         "in R, delete what predict() does not need, such as m$y <- NULL (treeleak audit writes the "
-        "lines for ranger, randomForest, rpart and partykit), or train with ranger(..., "
+        "lines for ranger, randomForest and rpart), or train with ranger(..., "
         "keep.inbag = FALSE); then call saveRDS again",
     ),
     "Yggdrasil (YDF, TF-DF)": (

@@ -145,6 +145,12 @@ _CLASSES = (
         "docs/release-format.md says. Delete what predict() does without: "
         f"m$data <- m$fit <- m$cv.fitted <- NULL; {_R_ROWS}",
     ),
+    (
+        r"R\.(const|simple)?party",
+        "a tree of R's partykit, which is not read: to attack it, write it as "
+        "docs/release-format.md says. Delete the rows in it: m <- as.simpleparty(m); "
+        f"m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ]; {_R_ROWS}",
+    ),
     (r"R\..*", f"an object of R without such a model in it: {_R_ROWS}"),
     (r"(xgboost|lightgbm|catboost)\..*", "a part of a boosted model: save the model itself"),
 )

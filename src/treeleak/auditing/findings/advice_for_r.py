@@ -21,7 +21,6 @@ _PER_ROW: Mapping[str, str] = {
     "randomforest": "m$y <- m$predicted <- m$votes <- m$oob.times <- m$inbag <- m$proximity <- "
     "m$localImportance <- m$err.rate <- m$mse <- m$rsq <- m$confusion <- NULL.",
     "rpart": "m$where <- m$y <- m$x <- m$model <- NULL.",
-    "partykit": "m <- as.simpleparty(m); m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ].",
 }
 _COUNTS: Mapping[str, str] = {
     "rpart": 'm$frame[, c("wt", "dev", "complexity")] <- 0; m$splits[, c("count", "improve", '
@@ -34,11 +33,9 @@ _COUNTS: Mapping[str, str] = {
 }
 _LARGER: Mapping[str, str] = {
     "ranger": "min.node.size", "randomforest": "nodesize", "rpart": "minbucket",
-    "partykit": "minbucket",
 }  # fmt: skip
 _FEWER: Mapping[str, str] = {
     "ranger": "max.depth, num.trees", "randomforest": "maxnodes, ntree", "rpart": "maxdepth",
-    "partykit": "maxdepth",
 }  # fmt: skip
 _DRAWS = (
     "Do not keep the draws (keep.inbag = FALSE): with them, leaves and out-of-bag predictions are "
