@@ -60,7 +60,6 @@ INSTEAD: Mapping[str, tuple[str, str]] = {
         'in Python, write it with ebm.to_json(file, detail="minimal"), without the counts of bins',
     ),
     "J48 tree": ("the text of a J48 tree", "delete the numbers in brackets behind its leaves"),
-    "trees that XGBoost printed": _PRINTED,
     "trees that XGBoost printed, in JSON": _PRINTED,
     "trees that LightGBM printed": (
         "a model that LightGBM printed (dump_model), which it does not load, and which need not be "

@@ -18,8 +18,8 @@ HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
 _TREES = "treeleak audits tree models only"
 _ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
 _XGBOOST = (
-    'a single tree that XGBoost printed (get_dump): write the model with save_model("model.json"), '
-    'or all trees with dump_model("trees.txt", with_stats=True)'
+    "trees that XGBoost printed as text, or a single one (dump_model, get_dump): write the model "
+    'itself with save_model("model.json")'
 )
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
@@ -74,7 +74,7 @@ _LOOKS: tuple[tuple[str, str], ...] = (
         "a model in the binary format of old XGBoost: load it with a version up to 3.0, and write "
         'it with save_model("model.json")',
     ),
-    (r"\s*0:(\[|leaf=)", _XGBOOST),
+    (r"\s*(booster\[0\]:\s*)?(0:(\[|leaf=)|bias:)", _XGBOOST),
     (
         r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",
         "the description of an MLflow model: audit the model file that lies beside it",
