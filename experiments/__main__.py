@@ -20,7 +20,6 @@ from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
-from experiments.settings import write_figures_by_settings
 from experiments.shown import render_tables, write_figures, write_tables
 from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
@@ -192,17 +191,6 @@ def expected_(out: Folder = FOLDER) -> None:
     near = (table.ratio - 1.0).abs() <= NEAR
     title = f"expected and true error, by kind of evidence; floor: within {NEAR:.0%}"
     show_lines(title, table.assign(met=near))
-
-
-@app.command("settings")
-def settings_(
-    to: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file; overwritten.")],
-    out: Folder = FOLDER,
-) -> None:
-    """Write the errors of attacks by settings, which `treeleak check` shows."""
-    store = _made(out)
-    check_place(to)
-    say(f"{to}: {write_figures_by_settings(store, to)} settings")
 
 
 @app.command("export")

@@ -30,8 +30,6 @@ class Forest:
         Whether the trees, grown on draws, count all rows once: exact counts of such trees.
     population : int
         So many other rows are known.
-    earlier : int
-        A forest on the first so many rows is known.
     """
 
     dataset: str
@@ -45,7 +43,6 @@ class Forest:
     distinct: bool = True
     counted: bool = False
     population: int = 0
-    earlier: int = 0
 
 
 def attack(case: Forest) -> Record:
@@ -56,8 +53,6 @@ def attack(case: Forest) -> Record:
     if case.population:
         sample, label = draft_sample(data, case.n_rows + case.population, case.seed)
         beside["population"] = sample.assign(label=label)[case.n_rows :]
-    if case.earlier:
-        beside["earlier"] = _fitted(case, X[: case.earlier], y[: case.earlier])
     forest = _fitted(case, X, y)
     if case.counted:
         _count_all(forest, X, y)
@@ -77,8 +72,6 @@ def attack(case: Forest) -> Record:
     if result is None or result.X is None:
         return record
     without = result.without_population
-    if case.earlier:
-        without = attempt(attacked)[1]
     if without is not None and without.X is not None:
         record["error_without"] = reconstruction_error(without.X, X, data.schema)
     rows, true = result.X[X.columns].assign(label=result.y), X.assign(label=y)

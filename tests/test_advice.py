@@ -19,8 +19,6 @@ from sklearn.ensemble import RandomForestClassifier as Forest
 from sklearn.linear_model import LogisticRegression
 
 import treeleak
-from experiments.settings import figures_by_settings
-from experiments.store import Store
 from helpers.cli import run
 from helpers.tables import compas_sample
 from treeleak.auditing.assessors.counts import count_leaves
@@ -38,7 +36,6 @@ from treeleak.auditing.findings.advice import (
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.core.clock import TIME_UP
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.hardening.before_training import stored_figures
 from treeleak.release import to_release
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
@@ -168,9 +165,6 @@ def test_hardening_tells_what_each_step_saved_of_this_file(forest, data, tmp_pat
 # -------------------------------------------------------------------------------- before training
 
 
-RUNS = Path(__file__).parents[1] / "docs/reproduction/runs.jsonl.xz"
-
-
 def marked(found):
     return {p.setting for p in found.points if p.leaks}
 
@@ -190,7 +184,6 @@ def test_settings_that_protect_are_not_marked():
     )
     assert marked(found) == {"bootstrap=True"}
     assert [p.change for p in found.points if not p.leaks] == [""] * 3
-    assert found.figure == ""
 
 
 def test_a_share_of_rows_needs_the_number_of_rows():
@@ -266,29 +259,6 @@ def test_settings_that_are_none_are_the_library_s():
     assert "min_samples_leaf=20" not in marked(larger)
 
 
-@pytest.mark.slow
-def test_figures_are_those_of_the_stored_runs(tmp_path):
-    store = Store(tmp_path / "runs.sqlite")
-    store.read(RUNS)
-    assert figures_by_settings(store) == stored_figures()
-
-
-def test_the_nearest_stored_runs_are_told():
-    stored = {
-        (e["bootstrap"], e["depth"], e["n_trees"]): e["error"] for e in stored_figures()["errors"]
-    }
-    told = treeleak.check(Forest(12, bootstrap=False, max_depth=5), n_rows=100).figure
-    assert "10 trees of depth 5" in told
-    assert f"{stored['none', 5, 10]:.1%}" in told
-    assert "not as a forecast" not in told
-    assert "not as a forecast" in treeleak.check(Forest(12), n_rows=5000).figure
-
-
-def test_a_store_without_such_runs_says_so(tmp_path):
-    with pytest.raises(BadInput, match="import or run"):
-        figures_by_settings(Store(tmp_path / "runs.sqlite"))
-
-
 def test_other_models_and_numbers_are_refused():
     with pytest.raises(NotCovered, match="LogisticRegression"):
         treeleak.check(LogisticRegression())
@@ -305,6 +275,5 @@ def test_the_command_says_the_same():
     )
     assert done.exit_code == 0
     assert "! bootstrap=False" in done.stdout
-    assert "Nearest stored runs" in done.stdout
     assert run("check", "--model", "SVC").exit_code == 2
     assert run("check", "--model", "SVC", "--param", "x").exit_code == 2

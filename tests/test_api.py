@@ -82,7 +82,7 @@ def test_schema_and_policy_may_be_paths(audited, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "function", ["audit", "reconstruct", "informed", "informed_audit", "harden", "retrain"]
+    "function", ["audit", "reconstruct", "informed", "informed_audit", "harden"]
 )
 def test_what_is_given_has_types(function):
     given = inspect.signature(getattr(treeleak, function)).parameters

@@ -1106,17 +1106,6 @@ def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
     )
 
 
-@pytest.mark.slow
-def test_an_earlier_model_is_told(data):
-    X, y, schema = small(data)
-    model = bare_forest(X, y, n_estimators=10)
-    earlier = bare_forest(X[:8], y[:8], n_estimators=10)
-    found = treeleak.audit(model, X, y, schema=schema, earlier=earlier, **HIDDEN)
-    assert found.reconstruction.in_earlier.sum() == 8
-    told = valid(json.loads(found.to_json(edition="internal")))
-    assert sum(told["reconstruction"]["rows"]["in_earlier"]) == 8
-
-
 def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(drawn, data):
     X, y, _ = data
     model = to_release(RandomForestClassifier(100, random_state=3).fit(X, y))

@@ -10,8 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeleak
-from helpers.grids import cuts_for, shuffled, some_rows
-from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
+from helpers.releases import tree_of
 from treeleak.auditing.assessors.counts import LeafWords
 from treeleak.core.errors import BadSchema
 from treeleak.release import to_release
@@ -21,7 +20,6 @@ from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import CategorySets, Tree
 from treeleak.schema import Categorical, Ordinal, Schema
-from treeleak.side_information.earlier_release import distinguished
 
 TINY = Schema([Categorical("c", values=(0, 1, 2, 5), missing=True), Ordinal("n", 0, 2)])
 
@@ -73,17 +71,6 @@ def test_leaves_name_their_categories():
     both = tree_of((0, np.nan), (0, 3.5), None, None, None, categories=sets)
     words = LeafWords(release_of(both), Schema([Ordinal("c", 0, 9)]))
     assert words.say(0, 3) == "c is one of 3, 7, c > 3.5"
-
-
-def test_categories_stay_behind_a_question_of_which_release():
-    rng = np.random.default_rng(3)
-    names = shuffled(TINY.columns, rng)
-    trees = [mixed(random_tree(rng, cuts_for(TINY, names), 3), rng, categories=True)]
-    X = some_rows(TINY, names, 6, rng)
-    release = counted(trees, names, X, np.zeros(6, dtype=int), 1)
-    both = distinguished(release, release)
-    beside = np.column_stack([X, np.ones(6)])
-    assert (leaves_of(both, beside)[:, 1] == leaves_of(release, X)[:, 0] + 2).all()
 
 
 def people(n=120, seed=0):

@@ -157,13 +157,12 @@ def unframed(text):
 
 @pytest.fixture(scope="module")
 def hidden(tmp_path_factory, compas):
-    """A small forest whose draws are hidden, an earlier one, and what may be known beside."""
+    """A small forest whose draws are hidden, and what may be known beside."""
     X, y, _ = compas
     X, y = X.iloc[:16, :5], y.iloc[:16]
     folder = tmp_path_factory.mktemp("hidden")
-    for name, n, trees in (("model", 16, 30), ("earlier", 10, 10)):
-        forest = RandomForestClassifier(trees, random_state=11).fit(X[:n], y[:n])
-        skops.io.dump(without_seeds(forest), folder / f"{name}.skops")
+    forest = RandomForestClassifier(30, random_state=11).fit(X, y)
+    skops.io.dump(without_seeds(forest), folder / "model.skops")
     (folder / "schema.toml").write_text(Schema.from_columns(X.columns).to_toml())
     train = X.assign(**{LABEL: y}).reset_index(drop=True)
     train.to_csv(folder / "train.csv", index=False)

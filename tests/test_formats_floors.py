@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 
@@ -36,9 +37,11 @@ def test_an_event_time_that_is_false_misses_the_floor():
     assert (none["met"], none["measured"]) == (False, "no answer")
 
 
-def test_rows_of_an_old_binary_are_held_against_those_of_json():
+def test_rows_of_an_old_binary_are_held_against_those_of_json(tmp_path):
     assert formats.same_rows(OLD / "logistic.json", OLD / "logistic.model", 60) == 1
-    bare = MODELS / "printed" / "xgboost-3.2.0" / "squared.bare.txt"
+    printed = MODELS / "printed" / "xgboost-3.2.0" / "squared.printed.json"
+    bare = tmp_path / "bare.json"
+    bare.write_text(re.sub(r'\s*, "(gain|cover)": [-\d.e]+', "", printed.read_text()))
     assert formats.same_rows(bare, bare, 20) is None
 
 

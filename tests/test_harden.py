@@ -678,7 +678,7 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     done = run(
         "harden", folder / "model.skops", "--out", out, "--train", folder / "train.csv",
         "--label", "y", "--steps", "seeds,counts", "--time-limit", 120, "--json", told,
-        "--seed-search", 50, "--quiet", "--no-retrain",
+        "--seed-search", 50, "--quiet",
     )  # fmt: skip
     assert done.exit_code in (0, 3)  # The attack may have had too little time.
     for line in ("as it was", "seeds", "counts", "All labels are the same", "Still there",

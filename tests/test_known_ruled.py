@@ -1,4 +1,4 @@
-"""Known draws on grids too large to list: rules, a population, an earlier release."""
+"""Known draws on grids too large to list: rules, a population."""
 
 from __future__ import annotations
 
@@ -185,20 +185,3 @@ def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
         reconstruct(model, ruled)
     with pytest.raises(NotCovered, match="population"):
         reconstruct(model, Schema(RULED[0].attributes), time_limit=4, population=X)
-
-
-@pytest.mark.slow
-def test_an_earlier_release_tells_more():
-    rng = np.random.default_rng(3)
-    schema = Schema([Ordinal("age", 18, 90), Numeric("wage", 0.0, 9.0), Binary("smokes")])
-    X, y = some_values(schema, 30, rng), rng.integers(2, size=30)
-    earlier = RandomForestClassifier(4, random_state=1).fit(X[:20], y[:20])
-    later = RandomForestClassifier(4, random_state=2).fit(X, y)
-    alone = reconstruct(later, schema)
-    both = reconstruct(later, schema, earlier=earlier)
-    assert both.misfit == 0
-    assert both.share_proved_rows > alone.share_proved_rows
-    own = earlier.apply(both.X[:20])
-    drawn = np.array([np.bincount(i, minlength=20) for i in earlier.estimators_samples_]).T
-    proved = both.proved.to_numpy()[:20]
-    assert ((own == earlier.apply(X[:20])) | (drawn == 0))[proved].all()

@@ -591,7 +591,6 @@ def test_answers_keep_to_the_rules_of_the_schema(quick, apart):
 def test_what_cannot_be_asked_behind_noise_is_refused():
     _, _, release = case_behind_noise()
     for change, told, match in [
-        ({}, {"earlier": release}, "an earlier release, where the counts carry noise"),
         ({}, {"bootstrap": "known"}, 'bootstrap="known", where the counts carry noise'),
         ({}, {"bootstrap": "hidden"}, 'bootstrap="hidden", where the counts carry noise'),
         ({"sampling": UnknownSampling()}, {}, "it is not known how rows reached the trees"),

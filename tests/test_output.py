@@ -327,7 +327,7 @@ def ended(tmp_path_factory):
 @pytest.mark.slow
 def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, ended, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
-    command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]
+    command += ["--train", folder / "train.csv", "--label", "y", "-q"]
     delays = [0.0, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4]
     for code, there, left, _ in ended(tmp_path, command, delays=delays):
         assert there > 0

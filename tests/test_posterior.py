@@ -205,18 +205,6 @@ def test_known_rows_are_members_in_what_no_tree_tests_as_well():
         assert (other == 0).all()
 
 
-def test_a_joint_release_speaks_of_members_of_the_later_one():
-    X, y = bits(8, 3)
-    earlier = RandomForestClassifier(3, random_state=5).fit(X[:5], y[:5])
-    result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=2, earlier=earlier)
-    records = grid(result.schema.attributes, ["no", "yes"])
-    held = np.zeros(len(records))
-    for table, label in result.posterior.datasets():
-        assert list(table) == list(X)
-        held += holds(records, table, label)
-    assert np.allclose(result.membership(records), held / len(result.posterior), atol=0.01)
-
-
 # --------------------------------------------------------------------------------- expectation
 
 

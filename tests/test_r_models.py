@@ -9,7 +9,7 @@ import pytest
 
 import treeleak
 from treeleak import audit
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE
+from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.core.errors import BadInput, BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.adapters.r import forests
@@ -46,12 +46,12 @@ def label_of(name):
     return next(c for c in ("y", "case", "progressed", "mpg") if c in truth(name, "rows"))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(("gbm", "rpart"))])
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("rpart")])
 def test_rows_go_to_the_leaves_of_r(name):
     release = to_release(stored(name))
     leaf = release.leaves(coded(name, release))
     theirs = truth(name, "leaf").to_numpy()
-    if name.startswith(("randomforest", "partykit")):
+    if name.startswith("randomforest"):
         theirs = theirs - 1
     assert leaf.shape == theirs.shape
     assert (leaf == theirs).all()
@@ -136,20 +136,16 @@ def test_counts_of_rpart_are_those_of_the_rows(name):
     assert (at + 1 == truth(name, "leaf")["leaf"]).all()
 
 
-def test_gbm_with_missing_values_parts_rows_three_ways():
-    with pytest.raises(NotCovered, match="third child"):
-        to_release(stored("gbm_bernoulli"))
-
-
-def test_sums_of_gbm_are_its_predictions():
-    name = "gbm_gaussian"
-    release = to_release(stored(name))
-    rows = coded(name, release)
-    leaf = release.leaves(rows)
-    steps = [t.statistics.get(VALUE).values[leaf[:, k]] for k, t in enumerate(release.trees)]
-    added = release.ensemble.base_scores[0] + np.sum(steps, axis=0)
-    assert np.allclose(added, truth(name, "prediction")["prediction"], atol=1e-12)
-    assert release.not_covered is None
+@pytest.mark.parametrize("kind", ["gbm", "constparty"])
+def test_rows_are_found_in_objects_whose_trees_are_not_read(kind):
+    """By default, such objects hold their training table."""
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+    held = StoredObject("R.list", {"x": rows.to_numpy().ravel(order="F"), "y": rows["a"] * 2.0})
+    for state, verdict in (({"data": held}, LEAK), ({}, OPEN)):
+        model = StoredObject(f"R.{kind}", {"trees": [], "initF": np.array([0.5]), **state})
+        with pytest.raises(NotCovered, match=r"(gbm|partykit), wh.* not read"):
+            to_release(model)
+        assert audit(model, rows, rows["a"] * 2.0, time_limit=5).verdict == verdict
 
 
 def test_thresholds_keep_values_on_their_side():
@@ -171,13 +167,13 @@ def test_all_rows_of_a_ranger_that_kept_its_draws_come_back_in_order():
     assert (found.y == rows["y"]).all()
 
 
-@pytest.mark.parametrize("name", ["randomforest_flags", "rpart_regression", "gbm_gaussian"])
+@pytest.mark.parametrize("name", ["randomforest_flags", "rpart_regression"])
 @pytest.mark.slow
 def test_an_audit_names_library_and_parts_in_order(name):
     rows, label = truth(name, "rows"), label_of(name)
     found = audit(MODELS / f"{name}.rds", rows.drop(columns=label), rows[label], time_limit=20)
     parts = {entry.what: entry for entry in found.inventory}
-    assert not any(entry.unknown for entry in found.inventory if name != "gbm_gaussian")
+    assert not any(entry.unknown for entry in found.inventory)
     assert "labels of all training rows, in order" in parts or name == "rpart_regression"
     if name == "rpart_regression":
         assert parts["the leaf of each training row"].mark == "leaks"

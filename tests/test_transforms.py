@@ -591,13 +591,6 @@ def test_hidden_draws_come_back_in_the_units_of_the_user():
     assert found.membership(transformed(model, X, to_release(model))).between(0, 1).all()
 
 
-def test_an_earlier_model_of_other_units_is_refused():
-    X, y = people(20)
-    later, earlier = forest(X, y), forest(X.iloc[:10], y[:10])
-    with pytest.raises(NotCovered, match="encodes or scales 'age__age' in another way"):
-        treeleak.reconstruct(later, earlier=earlier)
-
-
 @pytest.mark.slow
 def test_the_command_line_writes_the_columns_of_the_input(tmp_path):
     X, y = people()

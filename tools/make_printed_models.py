@@ -58,8 +58,6 @@ def xgboost(folder, library):
         if old:
             booster.save_model(str(folder / f"{name}.model"))
         else:
-            booster.dump_model(str(folder / f"{name}.txt"), with_stats=True)
-            booster.dump_model(str(folder / f"{name}.bare.txt"))
             booster.dump_model(str(folder / f"{name}.printed.json"), with_stats=True,
                                dump_format="json")  # fmt: skip
         if version >= (1, 0):

@@ -3,13 +3,12 @@
 #
 # Rscript tools/make_r_models.R tests/models/r
 #
-# Needs the packages ranger, randomForest, rpart, gbm, partykit and party (Debian: r-cran-...).
+# Needs the packages ranger, randomForest, rpart and party (Debian: r-cran-...).
 
 suppressPackageStartupMessages({
   library(ranger)
   library(randomForest)
   library(rpart)
-  library(gbm)
   library(partykit)
 })
 out <- commandArgs(trailingOnly = TRUE)[1]
@@ -92,26 +91,8 @@ model <- rpart(mpg ~ ., cars, minsplit = 4, cp = 0.001)
 write_truth("rpart_regression", model, cars, data.frame(leaf = model$where),
             data.frame(prediction = predict(model, cars)))
 
-# ---------------------------------------------------------------------------------------- gbm
-
-set.seed(14)
-table <- transform(gaps, progressed = as.integer(progressed) - 1L)
-model <- gbm(progressed ~ ., "bernoulli", table, n.trees = 10, interaction.depth = 3,
-             n.minobsinnode = 5, bag.fraction = 1, shrinkage = 0.1)
-write_truth("gbm_bernoulli", model, table, NULL,
-            data.frame(prediction = predict(model, table, n.trees = 10)))
-model <- gbm(mpg ~ ., "gaussian", cars, n.trees = 10, interaction.depth = 2, n.minobsinnode = 3,
-             bag.fraction = 0.5, shrinkage = 0.1)
-write_truth("gbm_gaussian", model, cars, NULL,
-            data.frame(prediction = predict(model, cars, n.trees = 10)))
-
 # --------------------------------------------------------------------------------------- ctree
 
-model <- partykit::ctree(case ~ ., measures,
-                         control = partykit::ctree_control(mincriterion = 0.2, minbucket = 5))
-write_truth("partykit_ctree", model, measures,
-            data.frame(leaf = predict(model, measures, type = "node")),
-            predict(model, measures, type = "prob"))
 # An object that treeleak takes apart as any other of R: rows lie in its environments.
 model <- party::ctree(case ~ ., measures,
                       controls = party::ctree_control(mincriterion = 0.2, minbucket = 5))

@@ -66,7 +66,7 @@ def _inventory(content: Any, X: pd.DataFrame | None) -> Seen:
     beside = {"known_rows": None, "known_columns": None, "population": None}
     request = AuditRequest(
         X=X, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
-        beside=beside, earlier=None, n_rows=None, control=None, threshold=10, sensitive=(),
+        beside=beside, n_rows=None, control=None, threshold=10, sensitive=(),
         groups=(), trust_pickle=True, progress=None,
     )  # fmt: skip
     found = AuditResults(schema_provided=False)

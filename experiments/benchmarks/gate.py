@@ -517,16 +517,7 @@ def _rebuilt_as_control(lab: Lab) -> Attempt:
     return lab.attempt(model, "--control", control)
 
 
-def _earlier(lab: Lab) -> Attempt:
-    rows = lab.others[:30]
-    model = RandomForestClassifier(5, bootstrap=False, random_state=0)
-    earlier = to_release(model.fit(rows.drop(columns=LABEL), rows[LABEL]))
-    file = lab.json(release_to_dict(earlier), "earlier.json")
-    return lab.attempt(lab.release("exact"), "--earlier", file)
-
-
 ways("noisy, control: what the attack rebuilds, ten times", _rebuilt_as_control)
-ways("exact, earlier model: one of other rows", _earlier)
 
 # --------------------------------------------------------- the schema, other options, the policy
 

@@ -107,13 +107,7 @@ def population(seeds: Iterable[int], distinct: Distinct, limit: float | None) ->
             yield replace(case, population=OTHERS, time_limit=2 * case.time_limit)
 
 
-def growing(seeds: Iterable[int], distinct: Distinct, limit: float | None) -> Iterator[Forest]:
-    for case in small(seeds, distinct, limit):
-        if case.depth != 5:
-            yield replace(case, earlier=60)
-
-
-PARTS = {part.__name__: part for part in (small, grid, five_thousand, population, growing)}
+PARTS = {part.__name__: part for part in (small, grid, five_thousand, population)}
 
 
 def _paper(point: Beside) -> dict[str, object]:
@@ -171,7 +165,7 @@ def warm(case: Forest) -> Forest:
     """A small case that goes the same way, and is the same for all of a kind."""
     return replace(
         case, dataset="compas", seed=0, n_rows=30, n_trees=10, depth=2, time_limit=2.0,
-        population=min(case.population, 10), earlier=min(case.earlier, 20),
+        population=min(case.population, 10),
     )  # fmt: skip
 
 

@@ -211,7 +211,7 @@ def _csv(path: Path, rng: random.Random) -> Callable[[], None]:
     if role == "control":
         control = tables.read(path).drop(columns="label", errors="ignore")
         return lambda: _shown(audit(model, X, y, control=control))
-    files = {"known_rows": None, "known_columns": None, "population": None, "earlier": None}
+    files = {"known_rows": None, "known_columns": None, "population": None}
     beside = Beside(**(files | {role: path}))
     given = beside.read(tables)
 
@@ -230,7 +230,6 @@ FORMATS: dict[str, Format] = {
     "xgboost ubj": Format(".ubj", partial(stored, "boosted/xgboost-*/*.ubj"), of_bytes, _model),
     "xgboost, old": Format(".model", partial(stored, "printed/*/*.model"), of_bytes, _model),
     "lightgbm": Format(".txt", partial(stored, "boosted/lightgbm-*/*.txt"), of_text, _model),
-    "printed": Format(".txt", partial(stored, "printed/*/*.txt"), of_text, _model),
     "printed JSON": Format(
         ".json",
         partial(stored, "printed/*/*.printed.json", "printed/lightgbm-*/*.json"),

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
         NotCovered,
         TreeleakError,
     )
-    from treeleak.hardening import Hardened, Retraining, harden
+    from treeleak.hardening import Hardened, harden
     from treeleak.hardening.before_training import check
-    from treeleak.hardening.retrain import retrain
     from treeleak.reconstruction import Reconstruction
     from treeleak.reconstruction.leave_one_out import InformedGuess, informed
     from treeleak.reconstruction.run import reconstruct
@@ -61,7 +60,6 @@ __all__ = [
     "Ordinal",
     "Policy",
     "Reconstruction",
-    "Retraining",
     "Ruling",
     "Schema",
     "TreeleakError",
@@ -80,7 +78,6 @@ __all__ = [
     "read_policy",
     "reconstruct",
     "release",
-    "retrain",
     "schema",
     "uncertainty",
 ]
@@ -91,9 +88,8 @@ _FROM = {
     "treeleak.core.errors": (
         "BadInput", "BadModel", "BadSchema", "Mismatch", "NotCovered", "TreeleakError",
     ),
-    "treeleak.hardening": ("Hardened", "Retraining", "harden"),
+    "treeleak.hardening": ("Hardened", "harden"),
     "treeleak.hardening.before_training": ("check",),
-    "treeleak.hardening.retrain": ("retrain",),
     "treeleak.reconstruction": ("Reconstruction",),
     "treeleak.reconstruction.leave_one_out": ("InformedGuess", "informed"),
     "treeleak.reconstruction.run": ("reconstruct",),

@@ -197,13 +197,6 @@ def known_columns(k: int = 0) -> Answered:
 
 
 @case
-def earlier_release(k: int = 0) -> Answered:
-    data = X, y, _ = flags(24, 6, 13 + k)
-    earlier = forest(6, 1, max_depth=4).fit(X[:18], y[:18])
-    return rebuilt(forest(4, max_depth=4), data, earlier=earlier)
-
-
-@case
 def input_of_a_pipeline(k: int = 0) -> Answered:
     """Words and numbers, as they enter it."""
     rng = np.random.default_rng(14 + k)

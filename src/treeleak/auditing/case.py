@@ -55,7 +55,6 @@ class AuditRequest:
     seed_search: int
     use_distinct: bool
     beside: Mapping[str, Any]
-    earlier: Any
     n_rows: int | None
     control: Any
     control_y: Any = None

@@ -114,7 +114,7 @@ def _sentence(misfit: Misfit, what: str) -> str:
 
 
 _NOT_OF_RULES = (
-    "known_rows", "known_columns", "population", "earlier", "control", "n_rows",
+    "known_rows", "known_columns", "population", "control", "n_rows",
 )  # fmt: skip
 
 
@@ -174,8 +174,7 @@ def prepare_case(case: Case) -> Case:
         case = replace(case, request=smallest).noting(wording.LEAST_COUNT(least=least))
     content, request = case.content, case.request
     if isinstance(content, RuleList):
-        unused = {**request.beside, "earlier": request.earlier, "control": request.control,
-                  "n_rows": request.n_rows}  # fmt: skip
+        unused = {**request.beside, "control": request.control, "n_rows": request.n_rows}
         for name in _NOT_OF_RULES:
             if unused[name] is not None:
                 raise NotCovered(wording.UNUSED(what=name))

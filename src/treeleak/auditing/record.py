@@ -118,8 +118,6 @@ def threat_model(request: AuditRequest) -> str:
     schema = "the possible values of a row" if request.schema is not None else ""
     known = [schema] * bool(schema)
     known += [text for name, text in _KNOWN.items() if request.beside.get(name) is not None]
-    if request.earlier is not None:
-        known.append("an earlier model of the same data")
     if request.n_rows is not None:
         known.append("the number of training rows")
     beside = f" and knows {listed(known, len(known))}" if known else ", and knows nothing else"

@@ -39,7 +39,7 @@ from treeleak.evidence import DrawnLossSums, LeafValueEvidence, LossSums
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.problem import NO_ROWS
 from treeleak.reconstruction.run import rebuild
-from treeleak.release import Model, Release, RuleList, StoredObject, to_release
+from treeleak.release import Model, Release, RuleList, StoredObject
 from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, STEP, VALUE, VARIANCE, WEIGHTS
 from treeleak.schema import Schema
 
@@ -80,7 +80,6 @@ def audit(
     known_rows: pd.DataFrame | None = None,
     known_columns: pd.DataFrame | None = None,
     population: pd.DataFrame | Mapping[str, Any] | None = None,
-    earlier: Model | None = None,
     n_rows: int | None = None,
     control: Rows | None = None,
     control_y: Labels | None = None,
@@ -117,7 +116,7 @@ def audit(
     use_distinct : bool
         Use the numbers of distinct rows as well. If the draws are hidden, the audit then reports
         the answers with and without them.
-    known_rows, known_columns, population, earlier, n_rows
+    known_rows, known_columns, population, n_rows
         What an adversary may know besides the model: as for :func:`treeleak.reconstruct`. With a
         population, the audit reports the answers with and without it.
     control : DataFrame or array, optional
@@ -159,7 +158,7 @@ def audit(
     request = AuditRequest(
         X=X, y=y, schema=Schema.from_argument(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
-        use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
+        use_distinct=use_distinct, beside=beside, n_rows=n_rows, control=control,
         control_y=control_y,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
         progress=progress, on_mismatch=on_mismatch,
@@ -253,11 +252,7 @@ def _rebuilt(case: Case) -> Case:
     whole = case.clock
     clock = Clock(case.seconds(share), whole.report, parent=whole, stated_limit=whole.stated_limit)
     use_distinct: bool | Literal["both"] = "both" if request.use_distinct else False
-    problem = case.problem
-    if request.earlier is not None:
-        earlier = to_release(request.earlier, request.trust_pickle)
-        problem = replace(problem, earlier=earlier)
-    rebuilt = rebuild(problem, use_distinct, request.seed_search, clock)
+    rebuilt = rebuild(case.problem, use_distinct, request.seed_search, clock)
     if rebuilt.status in ("unique", "feasible") and not rebuilt.n_rows:
         raise NotCovered(NO_ROWS)  # A table without rows leaks nobody's; the model's was another.
     new = [note for note in rebuilt.notes if note not in case.found.notes]

@@ -60,7 +60,6 @@ def audit(
     known_rows: opt.KnownRows = None,
     known_columns: opt.KnownColumns = None,
     population: opt.Population = None,
-    earlier: opt.Earlier = None,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -126,7 +125,7 @@ def audit(
     (model,) = models
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
-    beside = Beside(known_rows, known_columns, population, earlier)
+    beside = Beside(known_rows, known_columns, population)
     others = other_labels = None
     with in_bounds(clock), clock.enforced():
         target = target_at(model, trust_pickle, train=train, label=label, control=control)
@@ -141,7 +140,7 @@ def audit(
             rows, labels, others, known = inputs_of_target(target, tables, known, quiet)
             other_labels = None if others is None else target.y_test
         else:
-            rows, labels = training_rows(tables, train, beside.tables)
+            rows, labels = training_rows(tables, train, beside.files)
             if train is not None and rows is not None:
                 tables.check(train, rows, labels)
         if control is not None:

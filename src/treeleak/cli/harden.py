@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,21 +25,17 @@ from treeleak.cli.files import (
 )
 from treeleak.cli.options import clock_of, read_schema
 from treeleak.cli.tables import Tables, schema_named, training_rows
-from treeleak.core.errors import BadInput, NotCovered, TimeUp
+from treeleak.core.errors import BadInput, TimeUp
 
 if TYPE_CHECKING:
     from treeleak.core.clock import Clock, Progress
     from treeleak.hardening import Hardened
-
-_FILE = 0.4
-"""Share of the time that the file may take where models are trained again: there are a dozen."""
 
 _LATE = (
     "the time limit of {:g} s was reached in the midst of it ({}). Nothing was written: a file is "
     "written when all steps are done, and what they leave was attacked. Give more time: treeleak "
     "harden {} --out {} --time-limit {:g}, with the same other options"
 )
-_NOT_ASSESSED = "treeleak: what another training would save was not assessed: {}"
 
 
 @app.command()
@@ -84,13 +79,6 @@ def harden(
     seed: opt.Seed = 0,
     seed_search: opt.SeedSearch = 1_000_000,
     n_rows: opt.NRows = None,
-    retrain: Annotated[
-        bool,
-        typer.Option(
-            help="With --train and --label: also train the same kind of model in other ways, and "
-            "report what that saves and costs."
-        ),
-    ] = True,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON.")
     ] = None,
@@ -125,27 +113,15 @@ def harden(
     known = read_schema(schema)
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])
-    again = retrain and X is not None and y is not None and _trained_again(model)
-    file_clock = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
     with _watched(clock, quiet, stages, finish) as progress, schema_named(schema):
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
-            tolerance=tolerance, force=force, schema=known, time_limit=file_clock, seed=seed,
+            tolerance=tolerance, force=force, schema=known, time_limit=clock, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip
         made.append(result)
-        if again and X is not None and y is not None:
-            try:
-                tried = treeleak.retrain(
-                    model, X, y, schema=known, time_limit=clock, seed=seed,
-                    progress=progress,
-                )  # fmt: skip
-            except NotCovered as why:
-                say(_NOT_ASSESSED.format(why))
-            else:
-                made.append(replace(result, retraining=tried))
     raise typer.Exit(_ended(made[-1], out, json))
 
 
@@ -210,18 +186,3 @@ def _harden_folder(
             say(f"treeleak: {name}: {what}", err=False)
     say(f"treeleak: the hardened folder is {out}", err=False)
     return max(status_of(hardened.audit.reconstruction) for hardened in result.models)
-
-
-def _trained_again(model: Path) -> bool:
-    """Whether treeleak can train such a model, before any time is set aside for it."""
-    from treeleak.hardening.formats import format_of
-    from treeleak.hardening.ways import settings_of
-
-    # Refuses what no step can change, in words of its own.
-    format_of(model)
-    try:
-        settings_of(model, trust_pickle=False)
-    except NotCovered as why:
-        say(_NOT_ASSESSED.format(why))
-        return False
-    return True

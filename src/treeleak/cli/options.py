@@ -137,10 +137,6 @@ Population = Annotated[
         help="Other rows of the population, or in JSON its marginals: column, value, share.",
     ),
 ]
-Earlier = Annotated[
-    Path | None,
-    typer.Option(metavar="MODEL", help="An earlier model of the same growing table."),
-]
 TrustPickle = Annotated[
     bool,
     typer.Option(

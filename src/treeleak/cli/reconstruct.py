@@ -47,7 +47,6 @@ def reconstruct(
     known_rows: opt.KnownRows = None,
     known_columns: opt.KnownColumns = None,
     population: opt.Population = None,
-    earlier: opt.Earlier = None,
     space: Annotated[
         str,
         typer.Option(
@@ -80,7 +79,7 @@ def reconstruct(
         raise BadInput(f"--space must be one of {', '.join(get_args(Space))}, not {space!r}")
     if (members is None) != (members_out is None):
         raise BadInput("--members and --members-out go together: give both or none")
-    beside = Beside(known_rows, known_columns, population, earlier)
+    beside = Beside(known_rows, known_columns, population)
     check_free(out, force, model, schema, members, *beside.files)
     if members_out is not None:
         check_free(members_out, force, model, schema, members, *beside.files)
@@ -165,8 +164,6 @@ def _say_order(result: Reconstruction) -> None:
         say(f"Proved in each tree that drew them: {n_proved:,} of {result.n_rows:,} rows.")
     if left_open := result.numbers.get("rows_left_open"):
         say(f"The counts leave {left_open:,} rows open: other tables meet them and differ there.")
-    if result.in_earlier is not None:
-        say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
     if result.status == "likely" and result.expected_error is not None:
         wrong = f"{result.expected_error:.1%} of the values"
         say(f"Expected error (the attack's own estimate): {wrong}.")

@@ -100,7 +100,6 @@ def check(
     for point in found.points:
         lines += ["", f"{'!' if point.leaks else '-'} {point.setting}", f"    {point.says}"]
         lines += [f"    Change: {point.change}"] * bool(point.change)
-    lines += ["", found.figure] * bool(found.figure)
     for line in [*lines, "", "This is not an audit. Train, then: treeleak audit, treeleak harden."]:
         say(line, err=False)
 

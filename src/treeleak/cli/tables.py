@@ -195,7 +195,6 @@ class Beside:
     known_rows: Path | None
     known_columns: Path | None
     population: Path | None
-    earlier: Path | None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -207,18 +206,13 @@ class Beside:
         """All that may be given, by what they are."""
         return {
             "known_rows": self.known_rows, "known_columns": self.known_columns,
-            "population": self.population, "earlier": self.earlier,
+            "population": self.population,
         }  # fmt: skip
-
-    @property
-    def tables(self) -> tuple[Path, ...]:
-        """Those in which --label may name a column."""
-        return tuple(path for path in self.files if path != self.earlier)
 
     def read(self, tables: Tables) -> dict[str, Any]:
         """Read them, as :func:`treeleak.reconstruct` takes them."""
-        arguments: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
-        names, label = tables.columns if self.tables else (), tables.label
+        arguments: dict[str, Any] = {}
+        names, label = tables.columns if self.files else (), tables.label
         if self.known_rows is not None:
             table = tables.read(self.known_rows)
             if "row" in table and "row" not in names:
@@ -232,7 +226,7 @@ class Beside:
             json = self.population.suffix.lower() == ".json"
             read = _marginals if json else tables.read
             arguments["population"] = read(self.population)
-        for path, key in zip(self.tables, (k for k in arguments if k != "earlier"), strict=True):
+        for path, key in zip(self.files, arguments, strict=True):
             other = [c for c in arguments[key] if c not in names and c != label]
             if other and (label is not None or path.suffix.lower() == ".json"):
                 raise BadInput(
@@ -251,7 +245,6 @@ class Beside:
             "known_columns": self.known_columns,
             "the population's rows": self.population,
             "the population's shares": self.population,
-            "the earlier release": self.earlier,
         }
         return named({name: path for name, path in names.items() if path is not None})
 

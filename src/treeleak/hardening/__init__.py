@@ -6,19 +6,16 @@ from treeleak.hardening.answers import Answers
 from treeleak.hardening.files.document import Step
 from treeleak.hardening.folders import HardenedFolder, harden_folder
 from treeleak.hardening.result import Hardened, Leak, State
-from treeleak.hardening.retrain import Alternative, Retraining
 from treeleak.hardening.run import harden
 from treeleak.hardening.steps import DEFAULT, STEPS, parse_steps
 
 __all__ = [
     "DEFAULT",
     "STEPS",
-    "Alternative",
     "Answers",
     "Hardened",
     "HardenedFolder",
     "Leak",
-    "Retraining",
     "State",
     "Step",
     "harden",

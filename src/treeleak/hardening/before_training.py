@@ -1,23 +1,17 @@
 """What settings decide before a model is trained: which of them give rows away, and what to change.
 
-No library is asked for and nothing is trained: a class is known by its name, and figures are those
-of stored runs.
+No library is asked for and nothing is trained: a class is known by its name.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from treeleak.auditing.record import Serialisable
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.core.text import percent
 
-_FIGURES = "figures_by_settings.json"
 _FORESTS = {
     "RandomForestClassifier": True, "RandomForestRegressor": True, "ExtraTreesClassifier": False,
     "ExtraTreesRegressor": False,
@@ -81,13 +75,10 @@ class Checked(Serialisable):
         The class.
     points : tuple of Point
         In the order in which to change them.
-    figure : str
-        What an attack left wrong in stored runs with settings like these; empty where none are.
     """
 
     kind: str
     points: tuple[Point, ...]
-    figure: str = ""
 
 
 def check(
@@ -134,8 +125,7 @@ def check(
             raise BadInput(f"{name}: must be a number above 0, not {value!r:.40}")
     if kind in _FORESTS or kind in _TREES:
         points = _of_counts(kind, settings, n_rows)
-        figure = _figure(kind, settings, n_rows)
-        return Checked(kind, (*points, *_of_columns(n_rows, n_columns)), figure)
+        return Checked(kind, (*points, *_of_columns(n_rows, n_columns)))
     for prefix, (stored_sums, least, default) in _BOOSTED.items():
         if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
             points = _of_boosted(stored_sums, least, default, settings)
@@ -247,44 +237,3 @@ def _of_columns(n_rows: int | None, n_columns: int | None) -> list[Point]:
         "and many people share one; columns of numbers have far more"
     )
     return [Point(f"{n_rows:,} rows", False, risk)]
-
-
-def _figure(kind: str, settings: Mapping[str, Any], n_rows: int | None) -> str:
-    """Tell the stored runs nearest to these settings: no more rows in a leaf than one."""
-    if (
-        settings.get("min_samples_leaf", 1) != 1
-        or settings.get("max_leaf_nodes")
-        or "Regress" in kind
-    ):
-        return ""
-    if kind.startswith("Extra"):
-        return ""
-    stored = stored_figures()
-    depth = settings.get("max_depth")
-    trees = settings.get("n_estimators", 100) if kind in _FORESTS else 1
-    draws = settings.get("bootstrap", _FORESTS.get(kind, False))
-    found = [e for e in stored["errors"] if e["bootstrap"] == ("hidden" if draws else "none")]
-    found = [e for e in found if (e["depth"] is None) == (depth is None)]
-    if not found or not isinstance(trees, int):
-        return ""
-    near = min(
-        found, key=lambda e: (abs((e["depth"] or 0) - (depth or 0)), abs(e["n_trees"] - trees))
-    )
-    deep = "of any depth" if near["depth"] is None else f"of depth {near['depth']}"
-    how = "drawn rows, seeds removed" if draws else "every row in every tree"
-    guide = " Your model has other rows: use this as a guide, not as a forecast."
-    same = "" if n_rows == stored["n_rows"] else guide
-    measured = f"{percent(near['error'], 1)} of the values were wrong"
-    return (
-        f"Nearest stored runs: random forest, {near['n_trees']} trees {deep}, {how}, "
-        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {measured}, "
-        f"{percent(near['guess'], 1)} in a baseline.{same}"
-    )
-
-
-@cache
-def stored_figures() -> Mapping[str, Any]:
-    """Read the figures that ``python -m experiments settings`` writes from stored runs."""
-    place = resources.files("treeleak.hardening").joinpath(_FIGURES)
-    found: dict[str, Any] = json.loads(place.read_text("utf-8"))
-    return found

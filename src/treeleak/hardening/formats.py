@@ -36,7 +36,7 @@ INSTEAD: Mapping[str, tuple[str, str]] = {
     "R object": (
         "an R object",
         "in R, delete what predict() does not need, such as m$y <- NULL (treeleak audit writes the "
-        "lines for ranger, randomForest, rpart, gbm and partykit), or train with ranger(..., "
+        "lines for ranger, randomForest and rpart), or train with ranger(..., "
         "keep.inbag = FALSE); then call saveRDS again",
     ),
     "Yggdrasil (YDF, TF-DF)": (
@@ -60,7 +60,6 @@ INSTEAD: Mapping[str, tuple[str, str]] = {
         'in Python, write it with ebm.to_json(file, detail="minimal"), without the counts of bins',
     ),
     "J48 tree": ("the text of a J48 tree", "delete the numbers in brackets behind its leaves"),
-    "trees that XGBoost printed": _PRINTED,
     "trees that XGBoost printed, in JSON": _PRINTED,
     "trees that LightGBM printed": (
         "a model that LightGBM printed (dump_model), which it does not load, and which need not be "

@@ -15,7 +15,6 @@ from treeleak.core.private import dataclass
 from treeleak.core.text import percent
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.files.document import Step
-from treeleak.hardening.retrain import Retraining
 from treeleak.reconstruction import written
 
 HARDENED_VERSION = 1
@@ -132,8 +131,6 @@ class Hardened:
         Of the file that was written.
     still_there : tuple of Entry
         What it holds that comes from single rows, or shows how they were drawn.
-    retraining : Retraining or None
-        What another training would save, where that was tried (:func:`treeleak.retrain`).
     """
 
     file: str
@@ -143,7 +140,6 @@ class Hardened:
     answers: Answers
     audit: Audit
     still_there: tuple[Entry, ...]
-    retraining: Retraining | None = None
 
     @property
     def leak(self) -> Leak:
@@ -174,7 +170,6 @@ class Hardened:
             "answers": self.answers.to_dict(),
             "still_there": [e.to_dict() for e in self.still_there],
             "advice": list(self.advice),
-            "retraining": None if self.retraining is None else self.retraining.to_dict(),
             "provenance": self.audit.provenance.to_dict(),
         }
 

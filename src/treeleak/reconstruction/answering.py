@@ -30,7 +30,6 @@ from treeleak.release.release import Release
 from treeleak.release.row_facts import USED
 from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
-from treeleak.side_information.earlier_release import located
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import SideInformation
@@ -68,7 +67,7 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
     if (
         use_distinct == "both"
         and counted is not None
-        and all(tree.distinct is not None for tree in problem.trees.trees)
+        and all(tree.distinct is not None for tree in problem.release.trees)
     ):
         # What is compared is what the leaves tell, not what is known of N.
         knowledge = replace(problem.knowledge, n_rows=counted.n)
@@ -90,9 +89,9 @@ def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) 
 def _attacked(problem: Problem, population: Population | None, clock: Clock) -> Reconstruction:
     """Attack, and write the answer."""
     known, hidden, begin = problem.known, problem.hidden, clock.seconds
-    left, clash = problem.joint, None
+    left, clash = problem.release, None
     if not hidden:
-        left, clash = known.taken_out(problem.joint, problem.all_draws)
+        left, clash = known.taken_out(problem.release, problem.all_draws)
     # The published programs fix values row by row, as chains do; the others know counts only.
     geometry = known.geometry(left, counted=problem.method == "auto" and not hidden)
     evidence = problem.make_evidence(geometry)
@@ -137,13 +136,12 @@ def _written(
     clock: Clock,
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
-    names, tested = problem.release.feature_names, problem.trees.tested
+    names, tested = problem.release.feature_names, problem.release.tested
     parts = [p for p in answer.values.parts if p.intervals]
     intervals = sorted(int(c) for part in parts for c in part.columns)
     clash, where, far = answer.contradiction, None, answer.expected_distance
     if clash is not None:
-        rooted = problem.joint is not problem.trees
-        where = known.located(clash) or located(clash, problem.release, rooted=rooted)
+        where = known.located(clash) or str(clash)
     if far is not None and not problem.hidden:
         # Rows that were taken out before the attack are right.
         far = far * len(known.others) / known.n_rows
@@ -157,7 +155,7 @@ def _written(
         # What early stopping left of the rows was shuffled.
         ordered=answer.ordered
         and problem.draws is not None
-        and not problem.shuffled
+        and not problem.release.sampling.shuffled
         and (problem.row_facts is None or problem.row_facts.in_order),
         draws=problem.draws,
         misfit=0.0,

@@ -168,7 +168,7 @@ def numbers_in(
     found = _narrowed(whole, geometry, problem, known, seconds / 2)
     table = whole.table
     if found is not None:
-        table = _kept_where_proved(whole, found.table, geometry, problem.joint)
+        table = _kept_where_proved(whole, found.table, geometry, problem.release)
     low, high, typical = table.copy(), table.copy(), np.full(table.shape, np.nan)
     numbers, integers, interval = np.zeros((3, table.shape[1]), dtype=bool)
     for part in geometry.parts:
@@ -179,10 +179,12 @@ def numbers_in(
             interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
-        in_rules = np.isin(problem.joint.feature_names, _in_rules(geometry.schema))
-        table, typical = beyond(problem.joint, table, whole.label, low, high, interval & ~in_rules)
+        in_rules = np.isin(problem.release.feature_names, _in_rules(geometry.schema))
+        table, typical = beyond(
+            problem.release, table, whole.label, low, high, interval & ~in_rules
+        )
     chosen = point_values(
-        problem.joint, table, low, high, numbers, whole=integers, draws=problem.all_draws,
+        problem.release, table, low, high, numbers, whole=integers, draws=problem.all_draws,
         rows_separated=not problem.hidden, seconds=seconds,
     )  # fmt: skip
     sure, met = whole.sure, chosen.midpoints_met
@@ -192,7 +194,7 @@ def numbers_in(
         sure = np.maximum(sure, np.minimum(met * found.chance * whole.within, MOST_SURE))
     ranges = ranges_of(geometry.parts, chosen.table, interval)
     inside = inside_intervals(
-        chosen.table, *on_grids(problem.joint, chosen.table, low, high, chosen.grids)
+        chosen.table, *on_grids(problem.release, chosen.table, low, high, chosen.grids)
     )
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
@@ -234,7 +236,7 @@ def _narrowed(
 
     Without draws, every tree saw every row.
     """
-    release, draws, table = problem.joint, problem.all_draws, whole.table
+    release, draws, table = problem.release, problem.all_draws, whole.table
     if problem.hidden or release.thresholds_are != "midpoints":
         return None
     if draws is None:

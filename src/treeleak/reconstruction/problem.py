@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray, Labels, Rows
+from treeleak.core.arrays import FloatArray, IntArray, Labels, Rows
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
@@ -26,8 +26,7 @@ from treeleak.release.infer_schema import infer_schema, notes_from_file, with_an
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Bootstrap, Subsample
-from treeleak.schema import Binary, Ordinal, Schema
-from treeleak.side_information.earlier_release import distinguished, with_trees_of
+from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 from treeleak.verification.counts import check_drawable, check_noisy, check_rows
@@ -79,12 +78,8 @@ class Problem:
 
     release: Release
     """The model; of several models of one table, the trees of all."""
-    earlier: Release | None = None
-    """An earlier model of some of the rows, :func:`aligned` with it."""
     draws: Draws | None = None
     """How often each tree drew each row."""
-    earlier_draws: Draws | None = None
-    """The same for the earlier model. Its rows come first in the table."""
     hidden: bool = False
     """Whether what became of rows is hidden: by draws that are not known, or by noise."""
     stated_schema: Schema | None = None
@@ -136,85 +131,48 @@ class Problem:
         return counted
 
     @cached_property
-    def n_rows(self) -> tuple[int, int]:
-        """Rows of the table, and how many of them, the first, the earlier model saw."""
-        counted, before = self.row_count, self.earlier
-        if counted is not None:
-            n = counted.n
-            n_before = n if before is None else count_rows(before, None, self.use_distinct).n
-        elif self.draws is not None:
-            n = n_before = self.draws.counts.shape[1]
-            if self.earlier_draws is not None:
-                n_before = self.earlier_draws.counts.shape[1]
-        else:
-            tree = self.release.trees[0]
-            counts = tree.counts if tree.totals is None else tree.totals
-            n = n_before = 0 if counts is None else int(np.rint(counts[tree.leaves].sum()))
-        if n_before > n:
-            raise BadInput(
-                f"the earlier release was trained on {n_before} rows, the later one on {n}: a "
-                "growing dataset does not lose any"
-            )
-        return n, n_before
-
-    @cached_property
-    def all_draws(self) -> NDArray[np.unsignedinteger[Any]] | None:
-        """Draws of all trees, shape (n_trees, n_rows); no earlier tree drew what is new."""
-        if self.draws is None or self.earlier_draws is None:
-            return None if self.draws is None else self.draws.counts
-        n, n_before = self.n_rows
-        padded = np.pad(self.earlier_draws.counts, ((0, 0), (0, n - n_before)))
-        return np.concatenate([self.draws.counts, padded])
+    def n_rows(self) -> int:
+        """Rows of the table."""
+        if self.row_count is not None:
+            return self.row_count.n
+        if self.draws is not None:
+            return int(self.draws.counts.shape[1])
+        tree = self.release.trees[0]
+        counts = tree.counts if tree.totals is None else tree.totals
+        return 0 if counts is None else int(np.rint(counts[tree.leaves].sum()))
 
     @property
-    def shuffled(self) -> bool:
-        """Whether the rows that trees drew from were in another order than the training set."""
-        every = (self.release, self.earlier)
-        return any(r is not None and r.sampling.shuffled for r in every)
+    def all_draws(self) -> NDArray[np.unsignedinteger[Any]] | None:
+        """Draws of all trees, shape (n_trees, n_rows)."""
+        return None if self.draws is None else self.draws.counts
 
     @property
     def out_of_bag(self) -> tuple[OutOfBag, ...]:
-        """Out-of-bag predictions of rows whose draws are known; none beside an earlier release."""
-        if self.earlier is not None or self.draws is None:
+        """Out-of-bag predictions of rows whose draws are known."""
+        if self.draws is None:
             return ()
         n = self.draws.counts.shape[1]
         return tuple(means for means in self.release.out_of_bag if len(means.mean) == n)
 
     @property
     def row_facts(self) -> RowFacts | None:
-        """What the file says of rows whose draws are known; nothing beside an earlier release."""
+        """What the file says of rows whose draws are known."""
         facts = self.release.row_facts
-        if facts is None or self.earlier is not None or self.draws is None:
+        if facts is None or self.draws is None:
             return None
         return facts if facts.n_rows == self.draws.counts.shape[1] else None
 
     @cached_property
-    def trees(self) -> Release:
-        """All trees, in the columns of the model."""
-        return self.release if self.earlier is None else with_trees_of(self.release, self.earlier)
-
-    @cached_property
-    def joint(self) -> Release:
-        """All trees, as they are attacked.
-
-        Draws tell apart what the trees of the two models saw. Where none are known, a column more
-        says which rows the earlier model saw.
-        """
-        if self.earlier is None or self.draws is not None:
-            return self.trees
-        return distinguished(self.release, self.earlier, drawn=self.hidden)
-
-    @cached_property
     def schema(self) -> Schema:
         """What a row can be: as given, else as the trees suggest."""
-        return infer_schema(self.trees) if self.stated_schema is None else self.stated_schema
+        return infer_schema(self.release) if self.stated_schema is None else self.stated_schema
 
     @cached_property
     def schema_notes(self) -> tuple[str, ...]:
         """What the reader of an answer should know of the schema."""
         if self.stated_schema is not None:
-            return tuple(check_schema(self.stated_schema, self.trees))
-        return (NO_SCHEMA, *notes_from_file(self.schema, self.trees, rows=False))
+            return tuple(check_schema(self.stated_schema, self.release))
+        return (NO_SCHEMA, *notes_from_file(self.schema, self.release, rows=False))
 
     @cached_property
     def guessed(self) -> frozenset[str]:
@@ -224,7 +182,7 @@ class Problem:
         if self.stated_schema is not None:
             return frozenset()
         ordinal = {a.name for a in self.schema.attributes if isinstance(a, Ordinal)}
-        coded = {a.name for a in with_any_other(self.schema, self.trees)}
+        coded = {a.name for a in with_any_other(self.schema, self.release)}
         return frozenset(ordinal - set(self.release.ranges) | coded)
 
     @cached_property
@@ -233,84 +191,42 @@ class Problem:
         between = None if self.row_count is None else self.row_count.between
         bootstrap = "hidden" if self.hidden else self.bootstrap
         return evidence_for(
-            self.trees, bootstrap, self.all_draws, self.use_distinct, self.n_rows[0], between
+            self.release, bootstrap, self.all_draws, self.use_distinct, self.n_rows, between
         )
 
     @cached_property
     def known(self) -> KnownTables:
         """Known rows and columns, held against the model and the schema."""
         rows, columns = self.knowledge.known_rows, self.knowledge.known_columns
-        schema, (n, n_before) = self.schema, self.n_rows
-        if self.earlier is not None and self.draws is None:
-            if rows is not None:
-                raise NotCovered(
-                    static_message(
-                        "known rows together with an earlier release, unless draws are known"
-                    )
-                )
-            if columns is not None and self.hidden:
-                # Which rows of the table are the earlier ones is not known.
-                raise NotCovered(
-                    static_message(
-                        "known columns together with an earlier release whose draws are hidden"
-                    )
-                )
-            added = self.joint.feature_names[-1]
-            schema = Schema((*schema.attributes, Binary(added)), schema.rules)
-            if self.hidden:
-                # That these come first is no restriction: the rows have no order.
-                columns = pd.DataFrame({added: (np.arange(n) < n_before).astype(int)})
-        placed = rows is not None and rows.index.name == "row"
-        placed |= columns is not None or self.earlier is not None
-        if placed and self.shuffled and self.draws is not None:
+        placed = columns is not None or (rows is not None and rows.index.name == "row")
+        if placed and self.release.sampling.shuffled and self.draws is not None:
             raise NotCovered(
                 static_message(
-                    "known columns, positions of rows, or an earlier release, where trees drew "
-                    "from rows that early stopping left in another order"
+                    "known columns, or positions of rows, where trees drew from rows that early "
+                    "stopping left in another order"
                 )
             )
-        return KnownTables.of(self.joint, schema, n, rows, columns, self.draws is not None)
+        ordered = self.draws is not None
+        return KnownTables.of(self.release, self.schema, self.n_rows, rows, columns, ordered)
 
     @cached_property
     def population(self) -> Population | None:
         """The population that rows come from, as a prior."""
         if self.knowledge.population is None:
             return None
-        if self.earlier is not None and self.draws is None:
-            raise NotCovered(
-                static_message(
-                    "a population together with an earlier release, unless draws are known"
-                )
-            )
         return Population.of(self.knowledge.population, self.schema, self.release)
 
-    def in_earlier(self, table: FloatArray) -> BoolArray:
-        """Which rows of a table, in the columns of the joint release, the earlier model saw."""
-        if self.draws is not None:
-            return np.asarray(np.arange(len(table)) < self.n_rows[1])
-        return np.asarray(table[:, self.release.n_features] == 1.0)
-
     def misfit(self, table: FloatArray, label: IntArray, distinct: bool) -> float:
-        """Check rows, in the columns of the joint release, against the counts of all models.
+        """Check rows against the counts of all trees.
 
         ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
         rows are lacking for the counts to be possible. With noise: how much of it the rows leave.
         """
-        X = table[:, : self.release.n_features]
         if self.release.noise is not None:
-            return check_noisy(self.release, X, label)
-        models = [(self.release, X, label, self.draws)]
-        if self.earlier is not None:
-            old = self.in_earlier(table)
-            models.append((self.earlier, X[old], label[old], self.earlier_draws))
-        missed: float = 0
-        for model, rows, y, draws in models:
-            if self.hidden:
-                missed += check_drawable(model, rows, y, distinct)
-            else:
-                counts = None if draws is None else draws.counts
-                missed += check_rows(model, rows, y, counts, distinct).misfit
-        return missed
+            return check_noisy(self.release, table, label)
+        if self.hidden:
+            return check_drawable(self.release, table, label, distinct)
+        return check_rows(self.release, table, label, self.all_draws, distinct).misfit
 
     def match(self, X: Rows, y: Labels | None = None) -> TrainingRows:
         """Put training rows in the model's columns, and check that the model counted them.
@@ -330,17 +246,13 @@ class Problem:
 
 def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
     """Find the draws, if there are any, and note what is in doubt."""
-    release, before, bootstrap = problem.release, problem.earlier, problem.bootstrap
+    release, bootstrap = problem.release, problem.bootstrap
     if problem.hidden:
         return problem
     if release.noise is not None and not release.not_covered:
-        if before is not None:
-            raise NotCovered(static_message("an earlier release, where the counts carry noise"))
         if bootstrap not in ("auto", "none"):
             raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
         return replace(problem, hidden=True)
-    if before is not None and before.noise is not None:
-        raise NotCovered(static_message("an earlier release whose counts carry noise"))
     needed = draws_needed(release, bootstrap)
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return problem
@@ -350,9 +262,6 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
         part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
         try:
             draws = problem.draws or _draws(release, seed_search, part)
-            old = problem.earlier_draws
-            if old is None and before is not None:
-                old = _draws(before, seed_search, part)
         except NotCovered as why:
             # Where trees do not count what they drew, hidden draws are no way out.
             hideable = SamplingAssumptions(release, bootstrap).may_be_drawn
@@ -360,11 +269,10 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
                 raise
             notes = (TAKEN_AS_HIDDEN(why=message_of(why)),)
         else:
-            checked = draws.checked and (old is None or old.checked)
             notes = problem.notes
-            if not checked and NOT_CONFIRMED not in notes:
+            if not draws.checked and NOT_CONFIRMED not in notes:
                 notes = (*notes, NOT_CONFIRMED)
-            return replace(problem, draws=draws, earlier_draws=old, notes=notes)
+            return replace(problem, draws=draws, notes=notes)
     sampling = release.sampling
     if isinstance(sampling, (Bootstrap, Subsample)):
         # Hidden draws may not be what the attack takes them to be.

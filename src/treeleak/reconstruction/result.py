@@ -109,8 +109,6 @@ class Reconstruction:
     versions : mapping of str to str
     known : DataFrame of bool or None
         Like ``X``: which values were given. Proofs and errors do not count them.
-    in_earlier : Series of bool or None
-        Whether each row is in the training set of the earlier release, if one was given.
     posterior : Posterior or None
         Samples of the posterior, if there are rows: drawn by chains for hidden draws, counts with
         noise, and exact counts of classes that leave several datasets (samples nearly meet those);
@@ -164,7 +162,6 @@ class Reconstruction:
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
     known: pd.DataFrame | None = None
-    in_earlier: pd.Series[bool] | None = None
     posterior: Posterior | None = None
     most_likely: tuple[pd.DataFrame, pd.Series[Any] | None] | None = None
     expected_distance: float | None = None
@@ -400,7 +397,6 @@ class Reconstruction:
             "confidence": _listed(confidence.round(6)),
             "proved": [] if self.proved is None else self.proved.tolist(),
             "known": None if self.known is None else self.known.to_numpy().tolist(),
-            "in_earlier": None if self.in_earlier is None else self.in_earlier.tolist(),
             "most_likely": None if self.most_likely is None else _table(*self.most_likely),
         }
 

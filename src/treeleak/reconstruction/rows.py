@@ -101,7 +101,6 @@ def with_rows(
         # Some rows are not there, as weights make them: what is sure is that of proved rows.
         unsure = np.minimum(whole.sure, MOST_SURE)
         confidence = framed(np.where(whole.proved[:, None], whole.sure, unsure))
-    old = None if problem.earlier is None else problem.in_earlier(whole.table)
     return replace(
         out,
         X=X,
@@ -125,7 +124,6 @@ def with_rows(
             *(() if targets is None else targets.notes),
         ),
         known=known_cells if known.known.any() else None,
-        in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
 
 

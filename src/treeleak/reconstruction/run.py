@@ -32,7 +32,6 @@ from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
 from treeleak.release.statistics import DRAWS
 from treeleak.schema import Schema
-from treeleak.side_information.earlier_release import aligned
 
 COUNTS_ALONE = static_message(
     "the attack used only the numbers of rows, and no other sums of the loss", "run_counts_alone"
@@ -96,7 +95,6 @@ def reconstruct(
     known_rows: pd.DataFrame | None = None,
     known_columns: pd.DataFrame | None = None,
     population: pd.DataFrame | Mapping[str, Any] | None = None,
-    earlier: Model | None = None,
     n_rows: int | None = None,
     space: Space = "model",
 ) -> Reconstruction:
@@ -143,8 +141,6 @@ def reconstruct(
         The population that the rows come from, as a prior: other rows of it in the model's columns
         (and maybe one more, the label), or marginals, column -> {value: share}. The answer without
         it comes too, as :attr:`Reconstruction.without_population`; each has half of the time.
-    earlier : fitted estimator, path, StoredObject or Release, optional
-        An earlier model of some of the rows. With known draws these must be the first rows.
     n_rows : int, optional
         Number of training rows, for hidden draws or counts with noise. Without it, treeleak uses
         the model's own number, or infers it from numbers of distinct rows or noisy counts. For
@@ -188,7 +184,6 @@ def reconstruct(
             inputs = release.inputs
         problem = Problem(
             release=release,
-            earlier=None if earlier is None else to_release(earlier, trust_pickle),
             stated_schema=schema,
             bootstrap=bootstrap,
             knowledge=Knowledge(
@@ -216,7 +211,7 @@ def rebuild(
         if not problem.release.n_features:
             raise NotCovered(NO_COLUMNS)
         extra = problem.knowledge
-        beside = problem.earlier, extra.known_rows, extra.known_columns, extra.population
+        beside = extra.known_rows, extra.known_columns, extra.population
         alone = all(known is None for known in beside)
         if not alone:
             problem = _by_counts(problem, alone=False)
@@ -225,7 +220,6 @@ def rebuild(
             release = _drawn_once(release)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
             release = replace(release, n_rows=extra.n_rows)
-        before = None if problem.earlier is None else aligned(problem.earlier, release)
         with clock.until_interrupt():
             notes = problem.notes
             if any(part.fold is not None for part in release.parts):
@@ -240,7 +234,7 @@ def rebuild(
                     clock,
                 )
                 notes = (*notes, *fold_notes)
-            problem = replace(problem, release=release, earlier=before, notes=notes)
+            problem = replace(problem, release=release, notes=notes)
             try:
                 problem = find_draws(problem, seed_search, clock)
             except SeveralNumbers as numbers:
@@ -310,7 +304,7 @@ def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
         notes = (*problem.notes, NOT_USED)
         out.append((replace(problem, release=counts, notes=notes), ("infeasible",), ""))
     single = replace(
-        problem, earlier=None, draws=None, earlier_draws=None, hidden=False, notes=(),
+        problem, draws=None, hidden=False, notes=(),
         knowledge=replace(problem.knowledge, n_rows=None),
     )  # fmt: skip
     out += [

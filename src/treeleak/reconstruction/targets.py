@@ -312,8 +312,7 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
     if not isinstance(evidence, KnownDraws) or known is None or len(answer.rows) != 1:
         return answer
     geometry, draws = evidence.geometry, evidence.draws
-    # With an earlier release, its trees stand behind those whose draws are known; and where chains
-    # walked, the samples are the answer.
+    # Where chains walked, the samples are the answer.
     whole = known.counts.shape == (len(geometry.release.trees), evidence.n_rows)
     if not whole or answer.samples is not None or clock.stopped:
         return answer

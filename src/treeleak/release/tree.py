@@ -58,10 +58,6 @@ class CategorySets:
     def _members(self) -> IntArray:
         return self.node.astype(np.int64) * MOST_CATEGORY + self.value
 
-    def behind(self, n: int) -> CategorySets:
-        """The same tests where a tree has ``n`` more nodes before its own."""
-        return CategorySets(self.node + n, self.value)
-
     def hold(self, node: IntArray, x: NDArray[Any]) -> BoolArray:
         """Say of each value whether it is one of those of its node."""
         known = (x >= 0) & (x < MOST_CATEGORY) & (x == np.floor(x))

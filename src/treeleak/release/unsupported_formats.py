@@ -18,8 +18,8 @@ HOW_TO_SAVE = 'save a fitted model with skops.io.dump(model, "model.skops")'
 _TREES = "treeleak audits tree models only"
 _ROWS = f"{HOW_TO_SAVE}, and give rows as CSV with --train"
 _XGBOOST = (
-    'a single tree that XGBoost printed (get_dump): write the model with save_model("model.json"), '
-    'or all trees with dump_model("trees.txt", with_stats=True)'
+    "trees that XGBoost printed as text, or a single one (dump_model, get_dump): write the model "
+    'itself with save_model("model.json")'
 )
 _KERAS = f"a Keras model (TensorFlow), a neural network: {_TREES}"
 _TORCH = f"a PyTorch model: {_TREES}"
@@ -74,7 +74,7 @@ _LOOKS: tuple[tuple[str, str], ...] = (
         "a model in the binary format of old XGBoost: load it with a version up to 3.0, and write "
         'it with save_model("model.json")',
     ),
-    (r"\s*0:(\[|leaf=)", _XGBOOST),
+    (r"\s*(booster\[0\]:\s*)?(0:(\[|leaf=)|bias:)", _XGBOOST),
     (
         r"(?s:(artifact_path|flavors|mlflow_version|model_uuid): ?)",
         "the description of an MLflow model: audit the model file that lies beside it",
@@ -139,6 +139,18 @@ _CLASSES = (
     ),
     (r"R\.(lm|glm|mlm|nls|gam|glmnet|cv\.glmnet|coxph|survreg)", f"a linear model of R: {_R_ROWS}"),
     (r"R\.(data\.frame|matrix|vector|factor)", f"a table or a vector of R: {_R_ROWS}"),
+    (
+        r"R\.gbm",
+        "a model of R's gbm, whose trees are not read: to attack them, write them as "
+        "docs/release-format.md says. Delete what predict() does without: "
+        f"m$data <- m$fit <- m$cv.fitted <- NULL; {_R_ROWS}",
+    ),
+    (
+        r"R\.(const|simple)?party",
+        "a tree of R's partykit, which is not read: to attack it, write it as "
+        "docs/release-format.md says. Delete the rows in it: m <- as.simpleparty(m); "
+        f"m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ]; {_R_ROWS}",
+    ),
     (r"R\..*", f"an object of R without such a model in it: {_R_ROWS}"),
     (r"(xgboost|lightgbm|catboost)\..*", "a part of a boosted model: save the model itself"),
 )

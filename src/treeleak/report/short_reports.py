@@ -10,7 +10,7 @@ from rich.table import Table
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.text import percent
-from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
+from treeleak.hardening import Hardened, Leak, State
 from treeleak.report import facts
 from treeleak.report.safe_console import Text, bullets, part, safe_console, table
 
@@ -27,8 +27,6 @@ def render_hardened(result: Hardened, console: Console) -> None:
         part(console, "Predictions", [_answers(result)])
         part(console, "What the file still discloses", _left(result))
         part(console, "What else to change", bullets(result.advice))
-        if result.retraining is not None:
-            part(console, "What another training would save", _retraining(result.retraining))
 
 
 def _leaks(result: Hardened) -> Iterator[RenderableType]:
@@ -104,32 +102,6 @@ def _left(result: Hardened) -> Iterator[RenderableType]:
         f"{facts.capital(e.what)} ({', '.join(e.names[:4])}). {e.why}" for e in result.still_there
     )
     yield from bullets((*(f"Still there: {text}" for text in leaks), *_ALWAYS))
-
-
-# ---------------------------------------------------------------------------- another training
-
-
-def _retraining(result: Retraining) -> Iterator[RenderableType]:
-    """Say how use and leak of each way to train compare."""
-    yield Text(
-        "Accuracy is cross-validated; always the most common class: "
-        f"{percent(result.most_common, 1)}. Then treeleak audited each model with the "
-        "training rows."
-    )
-    heads = ("trained with", "accuracy", "lost", "error", "baseline", "rows exact")
-    yield table(heads, map(_way, result.alternatives), gap=1)
-    for text in (*(f"Not assessed: {why}." for why in result.not_assessed), *result.advice):
-        yield Text(f"- {text}")
-
-
-def _way(way: Alternative) -> tuple[str, ...]:
-    lost = f"{100 * way.lost:+.1f} ± {100 * way.lost_se:.1f}" if way.settings else ""
-    used = way.what, percent(way.accuracy, 1), lost
-    if way.error is None or way.guess is None or way.exact_rows is None:
-        return (*used, "not assessed", facts.NONE, facts.NONE)
-    # Time ran out: a longer attack may do better.
-    wrong = f"{'' if way.ended else '≤ '}{percent(way.error, 1)}"
-    return (*used, wrong, percent(way.guess, 1), percent(way.exact_rows))
 
 
 def render_informed(audit: InformedAudit, console: Console) -> None:

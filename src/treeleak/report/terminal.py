@@ -161,9 +161,6 @@ def _reconstruction(audit: Audit, document: Doc) -> Iterator[RenderableType]:
         yield Text(document["reconstruction"]["contradiction"])
     elif rebuilt.n_rows:
         figures_shown = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
-        if rebuilt.in_earlier is not None:
-            seen = int(rebuilt.in_earlier.sum())
-            figures_shown.append(("Rows that the earlier model saw, too", f"{seen:,}"))
         if (y := rebuilt.outcomes) is not None and not rebuilt.labelled:
             figures_shown.append(("Targets that leaves disclose", percent(y.notna().mean())))
         if rebuilt.misfit:

@@ -35,7 +35,6 @@ from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTota
 from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in
-from treeleak.side_information.earlier_release import EPOCH
 from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _PROMISING, _WIDE = 12, 3
@@ -157,22 +156,19 @@ def of_cells(
     answer = Answer(status_of(rows), values, tuple(rows), numbers=numbers)
     if learned is None:
         return answer
-    # Which rows an earlier release had is no matter of degree: their number is known.
-    whole = EPOCH in geometry.release.feature_names
-    return _near_samples(answer, learned, seed, whole)
+    return _near_samples(answer, learned, seed)
 
 
-def _near_samples(answer: Answer, learned: Learned, seed: int, whole: bool) -> Answer:
+def _near_samples(answer: Answer, learned: Learned, seed: int) -> Answer:
     """Add what chains saw; where their middle errs less than the nearest world, it is the answer.
 
-    ``answer``: that world, or what comes nearest to one. ``whole``: whether only rows of a world
-    can be the answer.
+    ``answer``: that world, or what comes nearest to one.
     """
     if answer.status == "unique":
         return replace(answer, expected_distance=learned.error(answer.rows, seed))
     answer = replace(answer, samples=learned.samples)
     # An interval is listed as one value: how far values in it lie apart, samples do not know.
-    if whole or any(part.intervals for part in answer.values.parts):
+    if any(part.intervals for part in answer.values.parts):
         return replace(answer, expected_distance=learned.error(answer.rows, seed))
     rows, error = learned.nearer(answer.rows, seed)
     missed = sum(r.misfit for r in answer.rows)

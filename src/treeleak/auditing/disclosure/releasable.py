@@ -153,10 +153,6 @@ _OF_SINGLE_LEAVES: Mapping[str, Any] = {
 }
 
 
-_MODELS = ("policy", "earlier")
-"""Inputs that hold no data of people."""
-
-
 def _provenance(part: dict[str, Any]) -> dict[str, Any]:
     """Leave names of files, for folders may name people; and a known origin.
 
@@ -166,7 +162,7 @@ def _provenance(part: dict[str, Any]) -> dict[str, Any]:
     inputs = {
         what: {
             "file": PurePath(entry["file"]).name,
-            "sha256": entry["sha256"] if what in _MODELS else None,
+            "sha256": entry["sha256"] if what == "policy" else None,
         }
         for what, entry in part["inputs"].items()
     }

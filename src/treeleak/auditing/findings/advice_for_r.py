@@ -21,8 +21,6 @@ _PER_ROW: Mapping[str, str] = {
     "randomforest": "m$y <- m$predicted <- m$votes <- m$oob.times <- m$inbag <- m$proximity <- "
     "m$localImportance <- m$err.rate <- m$mse <- m$rsq <- m$confusion <- NULL.",
     "rpart": "m$where <- m$y <- m$x <- m$model <- NULL.",
-    "gbm": "m$fit <- m$data <- m$cv.fitted <- NULL (or train with keep.data = FALSE).",
-    "partykit": "m <- as.simpleparty(m); m$data <- m$data[0, ]; m$fitted <- m$fitted[0, ].",
 }
 _COUNTS: Mapping[str, str] = {
     "rpart": 'm$frame[, c("wt", "dev", "complexity")] <- 0; m$splits[, c("count", "improve", '
@@ -30,17 +28,14 @@ _COUNTS: Mapping[str, str] = {
     'k <- seq_along(attr(m, "ylevels")); m$frame$yval2[, 1 + k] <- 0; '
     'm$frame$yval2[, "nodeprob"] <- 0; and, if no value to predict from is missing, '
     "m$frame$n <- 0.",
-    "gbm": "m$trees <- lapply(m$trees, function(t) { t[6:7] <- lapply(t[6:7], `*`, 0); t }).",
     "randomforest": "m$importance[] <- 0.",
     "ranger": "m$variable.importance <- NULL.",
 }
 _LARGER: Mapping[str, str] = {
     "ranger": "min.node.size", "randomforest": "nodesize", "rpart": "minbucket",
-    "gbm": "n.minobsinnode", "partykit": "minbucket",
 }  # fmt: skip
 _FEWER: Mapping[str, str] = {
     "ranger": "max.depth, num.trees", "randomforest": "maxnodes, ntree", "rpart": "maxdepth",
-    "gbm": "interaction.depth, n.trees", "partykit": "maxdepth",
 }  # fmt: skip
 _DRAWS = (
     "Do not keep the draws (keep.inbag = FALSE): with them, leaves and out-of-bag predictions are "

@@ -65,7 +65,7 @@ _LIBRARIES = {
     "quantile-forest": "quantile-forest", "quantile_forest": "quantile-forest",
     **{key: name for name in ("XGBoost", "LightGBM", "CatBoost") for key in (name, name.lower())},
     **{name: f"{name} (R)" for name in (
-        "ranger", "randomForest", "rpart", "gbm", "partykit")},
+        "ranger", "randomForest", "rpart")},
 }  # fmt: skip
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
 _ORIGIN = re.compile(

@@ -19,7 +19,7 @@ from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
-from treeleak.release.readers.pmml_trees import NUMBER, ON_MISSING, Fields, GrownTree, valid_values
+from treeleak.release.readers.pmml_trees import NUMBER, Fields, GrownTree, valid_values
 from treeleak.release.registry import describe_format, reader
 from treeleak.release.release import MAY_BE_DRAWS, Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
@@ -50,10 +50,6 @@ NAMED = static_message(
 )
 ENDS = static_message(
     "The intervals of columns are taken to be those of the training rows.", "pmml_ends"
-)
-SURROGATES = static_message(
-    "Of tests with surrogates, only the first is used: rows with missing values may go elsewhere.",
-    "pmml_surrogates",
 )
 _VOTES = ("majorityVote", "weightedMajorityVote", "average", "weightedAverage", "median")
 
@@ -97,7 +93,7 @@ def read_pmml(data: bytes) -> Release:
     at_most(MOST_COUNTS, sum(len(g.stated) for g in grown) * max(len(labels), 1), "counts")
     whole = fields.numeric and all(re.fullmatch(r"-?\d{1,18}", label) for label in labels)
     read = _read_nodes(grown, labels, bool(methods), summed=not set(methods) <= {*_VOTES})
-    notes = [SURROGATES] * fields.surrogates + [ENDS] * bool(fields.ranges)
+    notes = [ENDS] * bool(fields.ranges)
     return Release(
         feature_names=fields.names,
         classes=tuple(int(label) if whole else label for label in labels),
@@ -226,9 +222,6 @@ ScoreDistribution: value! recordCount! confidence~ probability
 True:
 False:
 SimplePredicate: field! operator value!
-SimpleSetPredicate: field! booleanOperator
-CompoundPredicate: booleanOperator
-Array: n type
 RegressionModel: functionName modelName normalizationMethod algorithmName targetFieldName \
 x-mathContext
 RegressionTable: intercept targetCategory
@@ -241,11 +234,9 @@ _KNOWN = {
     for tag, _, names in (line.partition(":") for line in _ATTRIBUTES.strip().splitlines())
 }
 _TEXTS = {
-    "Array": r"(?s).*",
     "Timestamp": r"[\d\-:. TZ+]{0,40}|([A-Z][a-z]{2} ){2}[ \d]\d [\d:]{8}[\w ]{5,11}",
 }
 """Elements in which a text stands."""
-_TESTS = "True False SimplePredicate SimpleSetPredicate CompoundPredicate"
 _PLACES = {
     "PMML": (),
     "MiningModel": ("PMML", "Segment"),
@@ -254,13 +245,10 @@ _PLACES = {
     "Segment": ("Segmentation",),
     "Node": ("TreeModel", "Node"),
     "ScoreDistribution": ("Node",),
-    **dict.fromkeys(_TESTS.split(), ("Node", "CompoundPredicate")),
-    "True": ("Node", "CompoundPredicate", "Segment"),
-    "Array": ("SimpleSetPredicate",),
+    **dict.fromkeys(("False", "SimplePredicate"), ("Node",)),
+    "True": ("Node", "Segment"),
 }
 """Where parts of trees stand: nothing reads those elsewhere."""
-_SURROGATES = 5
-"""Tests that stand in for another, as most programs keep at most."""
 _SENTENCE, _MOST_FIGURES, _WORD = 120, 4, 64
 _ID = re.compile(r"([A-Za-z_-]{0,16})(\d{1,10})")
 _FIGURES = re.compile(r"\d+")
@@ -292,7 +280,6 @@ def left_over(
         if known is None or misplaced or (element.space and not element.space.startswith(_SPACE)):
             yield Leftover(where, f"{tag:.40}, which the reader does not use", _all_of(element))
             continue
-        surrogate = above.get("booleanOperator") == "surrogate" and element is not above.children[0]
         for full, value in element.attributes.items():
             name = full.rpartition(" ")[2]
             mark = known.get(name, "")
@@ -301,8 +288,6 @@ def left_over(
             if mark == "!":
                 if not _is_of_tree(element, name, value, fields, classes):
                     odd[name] = value
-                elif surrogate and name == "value":
-                    loose.append(value)
             elif mark and NUMBER.fullmatch(value):
                 loose += [value] * (mark != "~")
             elif mark and _is_plain(value, name):
@@ -316,7 +301,6 @@ def left_over(
         if tag in ("TreeModel", "Segmentation"):
             ids += _unnumbered(element)
         dated += tag == "Timestamp"
-        most += _SURROGATES * (element.get("booleanOperator") == "surrogate")
         if tag == "Constant" and NUMBER.fullmatch(element.text):
             loose.append(element.text)
         elif not re.fullmatch(_TEXTS.get(tag, ""), element.text) or (
@@ -381,8 +365,6 @@ def _is_of_tree(
     """Whether an attribute of a tree's part, and of no known word, is what the reader checks."""
     if name == "field":
         return value in fields.stands_for
-    if name == "value" and element.get("operator") in ON_MISSING:
-        return False
     if (name == "score" and classes) or (element.tag == "ScoreDistribution" and name == "value"):
         return fields.label(value) in classes
     return NUMBER.fullmatch(value) is not None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import static_message
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COLUMNS, MOST_ROWS, at_most
 from treeleak.release.growing import GrowingTree
@@ -55,7 +55,7 @@ class GrownTree:
                 tests = [c for c in child.children if _is_test(c)]
                 if len(tests) != 1:
                     raise BadModel(f"a node with {len(tests)} tests")
-                test = read_test(tests[0], fields, failed)
+                test = read_test(tests[0], fields)
                 is_last = k == len(inner) - 1
                 if test is None or test.must_hold(failed, is_last, fields):
                     waiting.append((child, above, side))
@@ -68,7 +68,7 @@ class GrownTree:
                 passes = by_default and node.get("defaultChild") == child.get("id") != ""
                 self.stated.append(stated)
                 above = grown.add(
-                    test.column, test.cut, above, side, (passes or test.missing) != test.inverted,
+                    test.column, test.cut, above, side, passes != test.inverted,
                     np.array(test.codes) if test.codes else None, test.strict,
                 )  # fmt: skip
                 stated = Element("", "", {})
@@ -219,12 +219,15 @@ def _remainder(node: Element, inner: Sequence[Element], last: bool) -> Element:
 
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
-_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
 _SIMPLE = {"lessOrEqual": (False, False), "lessThan": (False, True), "greaterThan": (True, False),
            "greaterOrEqual": (True, True)}  # fmt: skip
 """By operator: whether values that pass go to the right, and whether the test on the left is for
 less than the threshold."""
-ON_MISSING = ("isMissing", "isNotMissing")
+OTHER_TESTS = static_message(
+    "a test that is not of one column and one value (a list of categories, several tests in one, "
+    "surrogates, or a question for missing values): write the trees as docs/release-format.md says",
+    "pmml_other_tests",
+)
 
 
 def number(text: str, what: str) -> float:
@@ -245,8 +248,6 @@ class Fields:
         targets = [name for name, kind in kinds.items() if kind in ("target", "predicted")]
         if len(by_name) < len(listed) or len(kinds) < len(used) or len(targets) > 1:
             raise BadModel("two columns have one name, or there are several targets")
-        self.surrogates = False
-        """Whether a test has surrogates: known once all were read."""
         self.target = by_name.get(targets[0]) if targets else None
         kind = "" if self.target is None else self.target.get("dataType")
         self.numeric = kind in ("integer", "float", "double")
@@ -310,8 +311,6 @@ class Test:
     codes: tuple[int, ...] = ()
     inverted: bool = False
     """Whether the test holds for what goes to the right."""
-    missing: bool = False
-    """Whether a missing value passes."""
 
     def negates(self, other: Test) -> bool:
         """Whether one holds where the other does not."""
@@ -329,22 +328,17 @@ class Test:
         return all_seen and bool(self.codes) and not self.inverted
 
 
-def read_test(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Test | None:
-    """Read a test, given those that did not hold before; None: it always holds."""
-    tag, operator = predicate.tag, predicate.get("operator", predicate.get("booleanOperator"))
-    if tag == "True":
+def read_test(predicate: Element, fields: Fields) -> Test | None:
+    """Read a test; None: it always holds."""
+    operator = predicate.get("operator")
+    if predicate.tag == "True":
         return None
-    if tag == "CompoundPredicate":
-        return _compound(predicate, fields, failed)
-    if tag not in ("SimplePredicate", "SimpleSetPredicate"):
-        raise NotCovered(f"tests by {tag!r:.40}")
+    if predicate.tag != "SimplePredicate" or operator in ("isMissing", "isNotMissing"):
+        raise NotCovered(OTHER_TESTS)
     column = fields.column(predicate.get("field"))
-    if tag == "SimpleSetPredicate" or operator in ("equal", "notEqual"):
-        codes = fields.codes(column, _values(predicate))
-        return Test(column, codes=codes, inverted=operator in ("isNotIn", "notEqual"))
-    if operator in ON_MISSING:
-        asks = operator == "isMissing"
-        return Test(column, math.inf, inverted=asks, missing=asks)
+    if operator in ("equal", "notEqual"):
+        codes = fields.codes(column, [predicate.get("value")])
+        return Test(column, codes=codes, inverted=operator == "notEqual")
     if operator not in _SIMPLE or fields.names[column] in fields.levels:
         raise NotCovered(f"the operator {operator!r:.40}")
     inverted, strict = _SIMPLE[operator]
@@ -356,25 +350,3 @@ def valid_values(field: Element) -> tuple[str, ...]:
     return tuple(
         v.get("value") for v in field.all("Value") if v.get("property", "valid") == "valid"
     )
-
-
-def _values(predicate: Element) -> list[str]:
-    """List the values of a test: one, or words and texts in quotation marks."""
-    if predicate.tag == "SimplePredicate":
-        return [predicate.get("value")]
-    texts = " ".join(array.text for array in predicate.all("Array"))
-    return [quoted.replace('\\"', '"') or bare for quoted, bare in _ITEM.findall(texts)]
-
-
-def _compound(predicate: Element, fields: Fields, failed: Sequence[Test]) -> Test | None:
-    """Read a test with others that stand in for it, or one that a missing value passes."""
-    operator = predicate.get("booleanOperator")
-    parts = [c for c in predicate.children if c.tag != "Extension"]
-    if operator == "surrogate" and parts:
-        fields.surrogates = True
-        return read_test(parts[0], fields, failed)
-    others = [p for p in parts if p.get("operator") != "isMissing"]
-    found = read_test(others[0], fields, failed) if len(others) == 1 < len(parts) else None
-    if operator != "or" or found is None:
-        raise NotCovered(f"a test made of several ({operator:.40})")
-    return replace(found, missing=True)

@@ -1,4 +1,4 @@
-"""Trees that XGBoost printed (``dump_model``, text or JSON), as its JSON files hold them.
+"""Trees that XGBoost printed as JSON (``dump_model``), as its JSON files hold them.
 
 Numbers have all digits of single precision (from 0.82 on). With statistics, nodes have their sums
 of hessians (cover) and gains. What no dump holds is missing here as well: the objective, where
@@ -8,7 +8,7 @@ predictions begin, and which output a tree adds to.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,24 +31,8 @@ from treeleak.release.registry import describe_format, reader
 from treeleak.release.stored import Leftover, StoredObject
 from treeleak.release.tree import LEAF
 
-_NUMBER = r"-?(?:\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,3})?|nan|inf)"
-_HEAD = re.compile(r"booster\[(\d{1,9})\]:")
-_TEST = re.compile(
-    rf"(?P<depth>\t*)(?P<nodeid>\d{{1,9}}):\[(?P<split>.*)(?:<(?P<split_condition>{_NUMBER})|"
-    rf":\{{(?P<categories>[\d,]*)\}})\] yes=(?P<yes>\d{{1,9}}),no=(?P<no>\d{{1,9}}),"
-    rf"missing=(?P<missing>\d{{1,9}})(?:,gain=(?P<gain>{_NUMBER}),cover=(?P<cover>{_NUMBER}))?"
-)
-_LEAF = re.compile(
-    rf"(?P<depth>\t*)(?P<nodeid>\d{{1,9}}):leaf=(?P<leaf>{_NUMBER})(?:,cover=(?P<cover>{_NUMBER}))?"
-)
-_FLAG = re.compile(r"\t*\d{1,9}:\[.*\] yes=\d+,no=\d+(,gain=.*)?")
 _WAYS = ("yes", "no", "missing")
 """Where values go, where others go, and where missing values go."""
-_MADE: dict[str, Callable[[str], Any]] = {
-    "depth": len, "split": str, **dict.fromkeys(("nodeid", *_WAYS), int),
-    "categories": lambda x: [int(c) if 0 < len(c) < 11 else None for c in x.split(",")],
-}  # fmt: skip
-"""What groups of lines become; others are numbers."""
 _OF_TEST = {"nodeid", "depth", "split", "split_condition", *_WAYS, "gain", "cover", "children"}
 _OF_LEAF = {"nodeid", "leaf", "cover"}
 _LISTS = ("left_children", "right_children", "default_left", "split_indices", "split_conditions",
@@ -65,7 +49,6 @@ _Node = dict[str, Any]
 (what values are less than, or the categories that go the way of "yes"), and ways."""
 
 _TOLD = "values, thresholds; sums of hessians and gains if asked for"
-describe_format("trees that XGBoost printed", ".txt", _TOLD)
 describe_format("trees that XGBoost printed, in JSON", ".json", _TOLD)
 
 
@@ -85,38 +68,6 @@ def _read_json(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
     if _signless(text) not in {_signless(_json(trees, blank)) for blank in (" ", "")}:
         left += odd_layout(text)
     return _booster(trees, left)
-
-
-@reader(
-    "trees that XGBoost printed", lambda head: re.match(rb"booster\[0\]:\r?\n", head) is not None
-)
-def _read_text(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    text = read_text(path, MOST_JSON_BYTES)
-    at_most(MOST_NODES, text.count("\n"), "lines")
-    trees: list[list[_Node]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        where = f"line {number}"
-        if found := _HEAD.fullmatch(line):
-            if int(found[1]) != len(trees):
-                raise BadModel(f"{where}: {line!r:.40}, booster[{len(trees)}] was due")
-            at_most(MOST_TREES, len(trees) + 1, "trees")
-            trees.append([])
-        elif found := _LEAF.fullmatch(line) or _TEST.fullmatch(line):
-            groups = {key: text for key, text in found.groupdict().items() if text is not None}
-            node = {key: _MADE.get(key, float)(text) for key, text in groups.items()}
-            if "categories" in node:
-                node["split_condition"] = node.pop("categories")
-            trees[-1].append(_checked(node, where))
-        elif _FLAG.fullmatch(line):
-            raise NotCovered(FLAGS)
-        elif line:
-            raise BadModel(
-                LINEAR if line.startswith("bias:") else f"{where}: {line!r:.60} is no node"
-            )
-    if not text.endswith("\n"):
-        raise BadModel(f"{where}: the text is cut short")
-    odd = "blanks or digits that XGBoost does not print"
-    return _booster(trees, [] if text == _text(trees) else [Leftover("the text", odd, text)])
 
 
 def _checked(node: _Node, where: str) -> _Node:
@@ -168,24 +119,6 @@ def _sums(node: _Node, form: str) -> list[str]:
     """Print gain and cover, where they are there."""
     held = [(key, node.get(key)) for key in ("gain", "cover")]
     return [form.format(key, value) for key, value in held if value is not None]
-
-
-def _text(trees: Sequence[Sequence[_Node]]) -> str:
-    lines = []
-    for t, nodes in enumerate(trees):
-        lines.append(f"booster[{t}]:\n")
-        for node in nodes:
-            if "leaf" in node:
-                said = f"leaf={node['leaf']:.9g}"
-            else:
-                test = node["split_condition"]
-                sets = isinstance(test, list)
-                said = f":{{{','.join(map(str, test))}}}" if sets else f"<{test:.9g}"
-                ways = ",".join(f"{way}={node[way]}" for way in _WAYS)
-                said = f"[{node['split']}{said}] {ways}"
-            tabs, sums = "\t" * node["depth"], "".join(_sums(node, ",{}={:.9g}"))
-            lines.append(f"{tabs}{node['nodeid']}:{said}{sums}\n")
-    return "".join(lines)
 
 
 def _json(trees: Sequence[Sequence[_Node]], blank: str) -> str:
