@@ -103,6 +103,10 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Drawn boosted models whose cells cannot be listed: particles stand for them, and rows "
             "follow from sums of the loss. Several numbers of rows that fit the draws are tried.",
         ),
+        60: (
+            ("known", "known_raw", "raw"),
+            "Grids too large to list: rows walk, and no integer program of literals is asked.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
