@@ -105,7 +105,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         ),
         60: (
             ("known", "known_raw", "raw"),
-            "Grids too large to list: rows walk, and no integer program of literals is asked.",
+            "Grids too large to list: rows walk to the counts alone. No integer program of literals "
+            "is asked, and no walk looks for rows that thresholds lie halfway between.",
         ),
     }
 )

@@ -28,7 +28,7 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
 )
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
 from treeleak.attacks.known_draws.search import moved_to_expected, search, typical
-from treeleak.attacks.known_draws.walking import rows_between, rows_walked
+from treeleak.attacks.known_draws.walking import rows_walked, weighed_within_leaves
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.run import refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
@@ -187,7 +187,7 @@ def _unlisted(
         refuse_unlisted(geometry, side_info)
         walked = rows_walked(evidence, values, side_info, None, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
-    cells, best, far, missed = f"generated: {why}", None, None, np.inf
+    cells, best, far = f"generated: {why}", None, None
     clock.report_progress(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         listing = _candidates(domains, numbers, clock)
@@ -197,17 +197,16 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
-            answer = rows_between(answer, evidence, domains, side_info, clock)
+            answer = weighed_within_leaves(answer, evidence, domains, side_info)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
-            walked = rows_between(walked, evidence, domains, side_info, clock)
+            walked = weighed_within_leaves(walked, evidence, domains, side_info)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
-            missed = walked.numbers.get("missed_by_walk", 0)
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
     if domains.rules:
@@ -216,7 +215,7 @@ def _unlisted(
     clock.extend_grace(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = fallback_rows(domains, values)
-        if best is None or at_hand.misfit < missed:
+        if best is None or at_hand.misfit < best.misfit:
             best, far = at_hand, None
     return Answer(
         status_of([best]), values, (best,), numbers=numbers, ordered=True, expected_distance=far,

@@ -14,7 +14,6 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows, unweighed
-from treeleak.attacks.large_grid.midpoint_constraints import say_more
 from treeleak.attacks.large_grid.restarts import Attempt, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walkers import WalkResult
@@ -28,8 +27,6 @@ from treeleak.side_information.side_information import SideInformation
 
 _NARROW = 0.1
 """Share of the time that is left for what follows from the leaves that walkers never left."""
-_BESIDE = 0.3
-"""Share of the time in which rows that miss counts are placed by thresholds, too."""
 
 
 Narrow = Callable[[RowConstraints, IntArray, Clock], RowConstraints | None]
@@ -65,19 +62,15 @@ def by_walking(
     """Rebuild rows without a list of the cells.
 
     ``why``: why cells are not enumerated. ``narrow``: what follows from leaves that rows never
-    left; asked after each attempt. Returns "feasible" where every count is met, "likely" where rows
-    that miss a few suit the thresholds better (the likeliest dataset meets all), "unknown" with the
+    left; asked after each attempt. Returns "feasible" where every count is met, "unknown" with the
     best rows so far when the time was up, also where no rows meet the counts. No row is proved: of
     cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
     cells = f"generated: {why}"
     seen: list[WalkResult] = []
-    walking = clock
-    if constraints.exchangeable and say_more(constraints):
-        walking = clock.part((1 - _BESIDE) * clock.left)
     with clock.cut_short():
-        seen.append(_walked_until_met(constraints, walking, stage, seed, narrow, seen))
+        seen.append(_walked_until_met(constraints, clock, stage, seed, narrow, seen))
     if not seen:
         raise TimeUp(clock.timeout_message)
     found = seen[-1]
@@ -92,15 +85,11 @@ def by_walking(
         "equations": int((constraints.target > 0).sum()),
         "sweeps": found.sweeps,
     }
-    if rows.misfit:
-        numbers["missed_by_walk"] = found.misfit
-    beside = rows.misfit > 0 and not found.misfit
     return Answer(
-        "likely" if beside else "unknown" if rows.misfit else "feasible",
+        "unknown" if rows.misfit else "feasible",
         values,
         (rows,),
         numbers=numbers,
-        likeliest=likeliest if beside else None,
         ordered=not constraints.exchangeable,
         expected_distance=far,
         cells=cells,
