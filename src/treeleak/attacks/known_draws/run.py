@@ -30,7 +30,7 @@ from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_m
 from treeleak.attacks.known_draws.search import moved_to_expected, search, typical
 from treeleak.attacks.known_draws.walking import rows_walked, weighed_within_leaves
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
-from treeleak.attacks.large_grid.run import refuse_unlisted
+from treeleak.attacks.large_grid.run import refuse_rules, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
@@ -180,6 +180,7 @@ def _unlisted(
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
+    refuse_rules(geometry)
     try:
         clock.untimed(compile_loops)
         domains = Domains.of(evidence, None if side_info.parts is None else side_info.parts.group)
@@ -197,21 +198,18 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
-            answer = weighed_within_leaves(answer, evidence, domains, side_info)
+            answer = weighed_within_leaves(answer, evidence, side_info)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
-            walked = weighed_within_leaves(walked, evidence, domains, side_info)
+            walked = weighed_within_leaves(walked, evidence, side_info)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
-    if domains.rules:
-        # Rows at hand need not meet them.
-        raise OutOfTime
     clock.extend_grace(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = fallback_rows(domains, values)

@@ -219,14 +219,13 @@ def rows_walked(
 
 
 def weighed_within_leaves(
-    answer: Answer, evidence: KnownDraws, domains: Domains, side_info: SideInformation
+    answer: Answer, evidence: KnownDraws, side_info: SideInformation
 ) -> Answer:
     """Say of rows that meet every count how probable values are where their leaves leave them.
 
-    Other datasets know of no rules between columns and of no population: nothing is said there, nor
-    where no column holds numbers.
+    Other datasets know of no population: nothing is said there, nor where no column holds numbers.
     """
-    if answer.status != "feasible" or domains.rules or side_info.population is not None:
+    if answer.status != "feasible" or side_info.population is not None:
         return answer
     parts, (rows,) = evidence.geometry.parts, answer.rows
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):

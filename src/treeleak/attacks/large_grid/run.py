@@ -38,13 +38,18 @@ def unchanged(constraints: RowConstraints, leaves: IntArray, clock: Clock) -> No
     """Say that nothing follows."""
 
 
-def refuse_unlisted(geometry: Geometry, side_info: SideInformation) -> None:
-    """Raise NotCovered if something is given that takes a list of all grid points."""
+def refuse_rules(geometry: Geometry) -> None:
+    """Raise NotCovered if a schema has rules: these take a list of all grid points."""
     if geometry.schema.rules:
         raise NotCovered(
             f"rules between columns on a grid of {short(geometry.n_points)} points: too many to "
-            "list"
+            "list; a schema without rules is covered"
         )
+
+
+def refuse_unlisted(geometry: Geometry, side_info: SideInformation) -> None:
+    """Raise NotCovered if something is given that takes a list of all grid points."""
+    refuse_rules(geometry)
     if side_info.population is not None:
         raise NotCovered(
             f"a population on a grid of {short(geometry.n_points)} points: too many to list"
