@@ -106,7 +106,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         60: (
             ("known", "known_raw", "raw"),
             "Grids too large to list: rows walk to the counts alone. No integer program is asked, "
-            "no walk looks for rows that thresholds lie halfway between, and rules are refused.",
+            "no walk looks for rows that thresholds lie halfway between, and rules are refused. "
+            "Out-of-bag predictions are no evidence.",
         ),
     }
 )

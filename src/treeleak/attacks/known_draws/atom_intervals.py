@@ -103,8 +103,6 @@ def restrict_to_domains(
     closed = domains.closed(constraints.label, constraints.open_label)
     if proved is not None and atoms is not None:
         masks, stays = constraints.masks, (constraints.draws > 0) & proved[:, None]
-        if domains.sums is not None:
-            stays |= domains.sums.beside.T
         rows = stays.any(axis=1)
         is_leaf = np.repeat(stays[rows], np.diff(domains.boxes.geometry.leaf_start), 1)
         row, tree = np.nonzero(stays[rows])

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import row_kernels as kernels
-from treeleak.attacks.known_draws.out_of_bag import RowSums
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import rounded
@@ -100,7 +99,7 @@ class RowProblem:
         drawn, *distinct = evidence.statements()
         if (np.diff(start)[rows] == 0).any():
             raise Unmet
-        problem = cls(
+        return cls(
             evidence=evidence,
             fixed_pair=np.full(n_rows, -1, dtype=np.int64),
             rows=rows,
@@ -113,10 +112,6 @@ class RowProblem:
             n=drawn.right.ravel(),
             d=distinct[0].right if distinct else np.zeros(0, dtype=np.int64),
         )
-        alive = np.ones(len(column), dtype=bool)
-        if (sums := RowSums.of(evidence)) is not None:
-            alive = sums.met(rows[problem.owner], column, leaf)
-        return problem.only(alive)
 
     @classmethod
     def of_lists(
