@@ -197,14 +197,14 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
-            answer = weighed_within_leaves(answer, evidence, side_info)
+            answer = weighed_within_leaves(answer, evidence, side_info, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
-            walked = weighed_within_leaves(walked, evidence, side_info)
+            walked = weighed_within_leaves(walked, evidence, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
             with suppress(GridTooLarge):

@@ -35,7 +35,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.value_index import ValueIndex
-from treeleak.schema import Numeric, Ordinal
+from treeleak.schema import Joint, Numeric, Ordinal
 from treeleak.side_information.side_information import KnownParts, SideInformation
 
 _TRY, _PROOF = 20.0, 8.0
@@ -219,7 +219,7 @@ def rows_walked(
 
 
 def weighed_within_leaves(
-    answer: Answer, evidence: KnownDraws, side_info: SideInformation
+    answer: Answer, evidence: KnownDraws, side_info: SideInformation, clock: Clock
 ) -> Answer:
     """Say of rows that meet every count how probable values are where their leaves leave them.
 
@@ -231,7 +231,10 @@ def weighed_within_leaves(
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
     label, known = answer.values.places(rows.values)[:, -1], np.zeros(len(rows.values), dtype=bool)
-    with suppress(GridTooLarge):
+    # A value of several columns has no order.
+    if any(isinstance(part.attribute, Joint) for part in parts):
+        return answer
+    with suppress(GridTooLarge), clock.cut_short():
         constraints = RowConstraints.of_known(
             evidence, evidence.geometry, label, known, side_info.parts
         )
