@@ -99,7 +99,7 @@ class RowProblem:
         drawn, *distinct = evidence.statements()
         if (np.diff(start)[rows] == 0).any():
             raise Unmet
-        return cls(
+        problem = cls(
             evidence=evidence,
             fixed_pair=np.full(n_rows, -1, dtype=np.int64),
             rows=rows,
@@ -112,6 +112,7 @@ class RowProblem:
             n=drawn.right.ravel(),
             d=distinct[0].right if distinct else np.zeros(0, dtype=np.int64),
         )
+        return problem.only(np.ones(len(column), dtype=bool))
 
     @classmethod
     def of_lists(
