@@ -47,6 +47,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "usual": "usual settings on raw tables: audits that decide, no part unknown",
         "containers": "files of several models: what leaks inside is shown of the file",
         "joined": "two forests of one table in one file, beside each of them alone",
+        "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",
         "gate": "lies about models that leak: none may pass",
         "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",

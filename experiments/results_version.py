@@ -106,8 +106,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         60: (
             ("known", "known_raw", "raw"),
             "Grids too large to list: rows walk to the counts alone. No integer program is asked, "
-            "no walk looks for rows that thresholds lie halfway between, and rules are refused. "
-            "Out-of-bag predictions are no evidence.",
+            "no walk looks for rows that thresholds lie halfway between, and rules are refused.",
         ),
     }
 )

@@ -76,7 +76,7 @@ def test_thresholds_part_values_as_the_library_does():
         for node in np.flatnonzero(~tree.is_leaf):
             at = np.array([[tree.threshold[node]] * found.n_features], dtype=np.float32)
             below = at[0, 0] <= tree.threshold[node]
-            single = replace(found, trees=(tree,), row_facts=None, parts=())
+            single = replace(found, trees=(tree,), row_facts=None, parts=(), out_of_bag=())
             assert single.leaves(at).shape == (1, 1)
             assert below == (np.float64(at[0, 0]) <= tree.threshold[node])
 

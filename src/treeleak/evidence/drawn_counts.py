@@ -22,6 +22,7 @@ from treeleak.evidence.protocol import (
     leaf_draws,
 )
 from treeleak.partition import Geometry, RowSets
+from treeleak.release.row_facts import OutOfBag
 from treeleak.release.sampling import Subsample
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
@@ -128,6 +129,8 @@ class KnownDraws:
     use_distinct: bool = True
     """Also use the distinct rows of each leaf, where the release gives them: sum over rows k of
     [b_tk > 0] [row k in leaf v] = d_tv."""
+    out_of_bag: tuple[OutOfBag, ...] = ()
+    """What the trees that did not draw a row predict for it, in the mean."""
     row_leaves: NDArray[np.int32] | None = None
     """Shape (n_trees, n_rows). The leaf of each row, as its place among those of the tree, where
     the file says it, else -1."""

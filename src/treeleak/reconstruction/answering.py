@@ -27,6 +27,7 @@ from treeleak.reconstruction.rows import tidy, unsure, with_rows
 from treeleak.reconstruction.targets import by_targets
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.release import Release
+from treeleak.release.row_facts import USED
 from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import DISTINCT
 from treeleak.side_information.earlier_release import located
@@ -100,6 +101,7 @@ def _attacked(problem: Problem, population: Population | None, clock: Clock) -> 
         evidence = replace(
             evidence,
             draws=evidence.draws[:, known.others],
+            out_of_bag=tuple(m.of_rows(known.others) for m in problem.out_of_bag),
             row_leaves=None
             if (facts := problem.row_facts) is None
             else facts.places(problem.release.trees)[:, known.others],
@@ -175,6 +177,7 @@ def _written(
             *problem.release.notes,
             *problem.schema_notes,
             *problem.notes,
+            *((USED,) if isinstance(evidence, KnownDraws) and evidence.out_of_bag else ()),
         ),
         expected_distance=far,
         row_count=problem.row_count,

@@ -255,4 +255,20 @@ def _narrowed(
     if not open_.any():
         return None
     numbers = Movable(open_, low, high, integers)
-    return narrowed(release, table, whole.label, numbers, draws, seconds)
+    found = narrowed(release, table, whole.label, numbers, draws, seconds)
+    if found is None:
+        return None
+    before, after = (
+        np.ascontiguousarray(rows, dtype=release.float_type) for rows in (table, found.table)
+    )
+    if problem.out_of_bag:
+        # They may have proved more than the leaves of the trees that drew a row.
+        moved = (release.leaves(before) != release.leaves(after)).any(axis=1)
+        left = whole.proved & moved
+        found.table[left], found.chance[left] = table[left], 0.0
+        after[left] = before[left]
+    for means in problem.out_of_bag:
+        # Thresholds say nothing of the trees that did not draw a row; its own predictions do.
+        left = means.met(release.trees, before, draws) & ~means.met(release.trees, after, draws)
+        found.table[left], found.chance[left] = table[left], 0.0
+    return found

@@ -24,7 +24,7 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, notes_from_file, with_any_other
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
-from treeleak.release.row_facts import RowFacts
+from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.side_information.earlier_release import distinguished, with_trees_of
@@ -171,6 +171,14 @@ class Problem:
         """Whether the rows that trees drew from were in another order than the training set."""
         every = (self.release, self.earlier)
         return any(r is not None and r.sampling.shuffled for r in every)
+
+    @property
+    def out_of_bag(self) -> tuple[OutOfBag, ...]:
+        """Out-of-bag predictions of rows whose draws are known; none beside an earlier release."""
+        if self.earlier is not None or self.draws is None:
+            return ()
+        n = self.draws.counts.shape[1]
+        return tuple(means for means in self.release.out_of_bag if len(means.mean) == n)
 
     @property
     def row_facts(self) -> RowFacts | None:

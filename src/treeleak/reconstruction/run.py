@@ -27,6 +27,7 @@ from treeleak.release.draws.boosters import SeveralNumbers
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
+from treeleak.release.row_facts import NOT_USED
 from treeleak.release.sampling import Subsample, UnknownSampling
 from treeleak.release.stated_noise import check_counts_agree
 from treeleak.release.statistics import DRAWS
@@ -304,6 +305,10 @@ def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
         wider = replace(release, maybe_missing=release.maybe_missing | gaps)
         notes = (*problem.notes, WITH_GAPS)
         out.append((replace(problem, release=wider, notes=notes), ("infeasible",), ""))
+    if release.out_of_bag:
+        counts = replace(release, out_of_bag=())
+        notes = (*problem.notes, NOT_USED)
+        out.append((replace(problem, release=counts, notes=notes), ("infeasible",), ""))
     single = replace(
         problem, earlier=None, draws=None, earlier_draws=None, hidden=False, notes=(),
         knowledge=replace(problem.knowledge, n_rows=None),

@@ -25,7 +25,7 @@ from treeleak.release.bounds import (
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.row_facts import RowFacts
+from treeleak.release.row_facts import OutOfBag, RowFacts
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, Statistics
 from treeleak.release.stored import Leftover, StoredObject
@@ -110,6 +110,9 @@ class Release:
         The objects of the model's file that were read as these trees. Never in a document.
     parts : tuple of Part
         The models of one table whose trees, one after the other, these are; empty for one model.
+    out_of_bag : tuple of OutOfBag
+        Predictions for each training row by the trees that did not draw it, where the file holds
+        them. Never in a document.
     draws : int array, shape (n_trees, n_rows), or None
         How often each tree drew each row, where the file itself holds that. Never in a document.
     row_facts : RowFacts or None
@@ -152,6 +155,7 @@ class Release:
     ensemble: Ensemble | None = None
     sources: tuple[StoredObject, ...] = ()
     parts: tuple[Part, ...] = ()
+    out_of_bag: tuple[OutOfBag, ...] = ()
     draws: NDArray[Any] | None = None
     row_facts: RowFacts | None = None
     adds_weights: bool = False

@@ -17,7 +17,7 @@ from treeleak.core.errors import BadInput
 from treeleak.core.message import Message, MessageTemplate
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import Part, Release
-from treeleak.release.row_facts import NOT_TOLD, RowFacts
+from treeleak.release.row_facts import NOT_TOLD, OutOfBag, RowFacts
 from treeleak.release.sampling import AllRows, Joined, UnknownSampling
 from treeleak.release.statistics import DRAWS
 from treeleak.release.tree import Tree
@@ -101,6 +101,7 @@ def joined(parts: Sequence[Part], origin: str) -> Release:
         ),
         sources=tuple(source for r in releases for source in r.sources),
         parts=tuple(parts),
+        out_of_bag=_out_of_bag(parts),
         row_facts=_row_facts(parts),
     )
 
@@ -151,6 +152,16 @@ def _row_facts(parts: Sequence[Part]) -> RowFacts | None:
     ]
     notes = tuple(note for facts in found for note in facts.notes)
     return replace(found[0], leaves=np.concatenate(leaves), notes=notes)
+
+
+def _out_of_bag(parts: Sequence[Part]) -> tuple[OutOfBag, ...]:
+    found: list[OutOfBag] = []
+    n_trees = 0
+    for part in parts:
+        if part.rows is None and part.fold is None:
+            found += [means.after(n_trees) for means in part.release.out_of_bag]
+        n_trees += len(part.release.trees)
+    return tuple(found)
 
 
 def _as_draws(tree: Tree) -> Tree:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import row_kernels as kernels
+from treeleak.attacks.known_draws.out_of_bag import RowSums
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import rounded
@@ -112,7 +113,10 @@ class RowProblem:
             n=drawn.right.ravel(),
             d=distinct[0].right if distinct else np.zeros(0, dtype=np.int64),
         )
-        return problem.only(np.ones(len(column), dtype=bool))
+        alive = np.ones(len(column), dtype=bool)
+        if (sums := RowSums.of(evidence)) is not None:
+            alive = sums.met(rows[problem.owner], column, leaf)
+        return problem.only(alive)
 
     @classmethod
     def of_lists(

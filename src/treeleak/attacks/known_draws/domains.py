@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.attacks.known_draws.out_of_bag import RowSums, narrow_sums
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -40,6 +41,9 @@ _FEW_PLACES = 2.0
 """Leaves of a tree for each attribute with a test, from which on narrowing mostly leaves each row
 few places. So it was in 20 of 23 runs of ``known_raw`` above it (stroke, diabetes and adult of 200
 rows, mixed, stroke of 500), and in two of four below it (credit of 100)."""
+_FEW = 1.0
+"""Open leaves for each tree that drew a row up to which sums over the other trees are used early:
+with more, they take long and say little."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -55,7 +59,9 @@ class Domains:
     may lie if it is of that class."""
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row. The tree of known parts draws
-    every row once."""
+    every row once, and so do trees that did not draw it, once sums over their leaves are used."""
+    sums: RowSums | None = None
+    """Sums over the trees that did not draw a row. Used where few leaves are left to it."""
 
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
@@ -96,7 +102,7 @@ class Domains:
             for c in range(n.shape[1]):
                 part_leaf = np.array([packed(one & open_[:, c]) for one in only])
                 bits[:, c, boxes.word_start[-2] :] = part_leaf[group]
-        return cls(evidence, boxes, bits, draws)
+        return cls(evidence, boxes, bits, draws, RowSums.of(evidence))
 
     @property
     def drawn(self) -> tuple[IntArray, IntArray]:
@@ -200,12 +206,16 @@ class Domains:
             while not clock.stopped:
                 rows, changed[:], went = np.flatnonzero(changed), False, np.zeros_like(changed)
                 leaves = self.bits, *self.drawn, *where
+                self._narrow_sums(each, rows, went)
                 each(join, rows, joined, *leaves, *fast, went)
+                self._narrow_sums(each, rows, changed)
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
                 if bad >= 0:
                     return bad
+                few = self.open_leaves <= _FEW * (evidence.draws > 0).sum(axis=0)
+                changed |= self._use_sums(few)
                 due |= changed | went
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
@@ -218,11 +228,36 @@ class Domains:
                 while not (changed.any() or clock.stopped):
                     ready = np.flatnonzero(due & (open_leaves > 0))
                     if not len(ready):
+                        changed |= self._use_sums(evidence.drawn)
+                        if changed.any():
+                            break
                         return -1
                     rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
                     due[rows] = False
                     each(probe, rows, probed, *leaves, *slow, changed)
         return -1
+
+    def _narrow_sums(self, each: Callable[..., int], rows: IntArray, changed: BoolArray) -> None:
+        if (sums := self.sums) is None:
+            return
+        rows = rows[(sums.beside[:, rows] & (self.draws[:, rows] > 0)).any(axis=0)]
+        where = self.evidence.geometry.leaf_start, self.boxes.word_start
+        each(narrow_sums, rows, _JOINED, self.bits, sums, *where, changed)
+
+    def _use_sums(self, rows: BoolArray) -> BoolArray:
+        """Open the leaves of trees that did not draw rows; say of which rows that is new."""
+        if self.sums is None:
+            return np.zeros_like(rows)
+        beside, start = self.sums.beside & (self.draws == 0) & rows, self.boxes.word_start
+        possible = self.classes
+        for t in np.flatnonzero(beside.any(axis=1)):
+            n_leaves = int(np.diff(self.evidence.geometry.leaf_start)[t])
+            every = packed(np.ones(n_leaves, dtype=bool))
+            own = np.flatnonzero(beside[t])
+            opened = np.where(possible[own][:, :, None], every, np.uint64(0))
+            self.bits[own, :, start[t] : start[t + 1]] = opened
+        self.draws[beside] = 1
+        return np.asarray(beside.any(axis=0))
 
     @property
     def _steps(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -250,7 +285,9 @@ class Domains:
         boxes, start = self.boxes, self.evidence.geometry.leaf_start
         out = np.full((len(label), len(start) - 1), -1, dtype=np.int32)
         rows = np.flatnonzero(self.evidence.drawn)
-        where = self.bits, *self.drawn, start, boxes.word_start
+        # Trees that did not draw a row leave it in many leaves each.
+        drew = self if self.sums is None else replace(self, draws=self.draws * ~self.sums.beside)
+        where = self.bits, *drew.drawn, start, boxes.word_start
         jobs = [
             partial(
                 box_kernels.choose_leaves,
@@ -285,6 +322,18 @@ class Domains:
                 words[:] = 0
                 words[:, slot >> 6] = common_bits
         return out
+
+    def meets_sums(self, k: int, leaves: NDArray[np.int32], trees: IntArray) -> BoolArray:
+        """Say which choices of leaves of some trees meet the sums of a row; parameters as below.
+
+        All, where these are not all the trees over which the sums go.
+        """
+        beside = None if self.sums is None else self.sums.beside[:, k]
+        if self.sums is None or beside is None or beside[trees].sum() < beside.sum():
+            return np.ones(len(leaves), dtype=bool)
+        leaf = np.zeros((len(leaves), len(self.draws)), dtype=np.int64)
+        leaf[:, trees] = leaves
+        return self.sums.met(np.full(len(leaves), k), np.arange(len(leaves)), leaf)
 
     def keep(self, k: int, label: IntArray, trees: IntArray, leaves: NDArray[np.int32]) -> bool:
         """Keep some leaves of a row only; say whether others went.

@@ -48,6 +48,8 @@ class Listing:
     lowest atoms, in the middle, with the highest."""
     complete: BoolArray
     """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
+    in_all: BoolArray
+    """Shape (n_rows,). Whether they have leaves of trees that did not draw the row, too."""
 
     @property
     def problem(self) -> RowProblem:
@@ -88,6 +90,8 @@ class Listing:
         rows = np.flatnonzero(proved)
         out = np.zeros_like(proved)
         drawn = self.domains.draws.T[rows] > 0
+        if self.domains.sums is not None:
+            drawn &= self.in_all[rows][:, None] | ~self.domains.sums.beside.T[rows]
         out[rows] = self.domains.boxes.within_one(self.leaf(pair[rows]), drawn)
         return out
 
@@ -154,13 +158,22 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         for k in rows.tolist() if most else ():
             if clock.stopped:
                 break
-            row_trees = trees[first[k] : first[k + 1]]
-            n = box_kernels.list_boxes(
-                k, domains.bits, row_trees, start, boxes.word_start, forest, boxes.depth,
-                min(_PARTIAL * most, MORE_BOXES), leaves, label,
-            )  # fmt: skip
-            if n >= 0:
-                found.append((k, label[:n].copy(), leaves[:n, : len(row_trees)].copy(), row_trees))
+            all_trees = trees[first[k] : first[k + 1]]
+            ways = [all_trees]
+            if domains.sums is not None:
+                # Of a row that trees which did not draw it leave in many places, fewer are listed.
+                ways.append(all_trees[~domains.sums.beside[all_trees, k]])
+            for row_trees in ways:
+                n = box_kernels.list_boxes(
+                    k, domains.bits, row_trees, start, boxes.word_start, forest, boxes.depth,
+                    min(_PARTIAL * most, MORE_BOXES), leaves, label,
+                )  # fmt: skip
+                if n >= 0:
+                    meets = domains.meets_sums(k, leaves[:n, : len(row_trees)], row_trees)
+                    found.append(
+                        (k, label[:n][meets], leaves[:n, : len(row_trees)][meets], row_trees)
+                    )
+                    break
         return found
 
     rows = np.flatnonzero(evidence.drawn)
@@ -174,6 +187,8 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         labels.append(label)
         changed[k] = domains.keep(k, label, row_trees, leaves)
     whole = np.array([k for k, *_ in found], dtype=np.int64)
+    in_all = np.zeros(len(domains.bits), dtype=bool)
+    in_all[whole] = [len(of) == first[k + 1] - first[k] for k, _, _, of in found]
     complete = ~evidence.drawn
     complete[whole] = True
     listing = Listing(
@@ -182,5 +197,6 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         np.concatenate([np.zeros(0, np.int64), *labels]),
         np.concatenate(places, axis=1) if places else np.zeros((3, 0, len(boxes.place)), np.int64),
         complete,
+        in_all,
     )
     return listing, changed

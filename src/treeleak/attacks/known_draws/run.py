@@ -127,10 +127,11 @@ def _answer(
     n_rows = problem.evidence.n_rows
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
     last = _WALKS * clock.left
-    # Walks know nothing of leaves of rows.
+    # Walks know nothing of sums over the trees that did not draw a row, nor of leaves of rows.
     walks = (
         isinstance(places, Geometry)
         and side_info.parts is None
+        and not problem.evidence.out_of_bag
         and problem.evidence.row_leaves is None
         and seconds_needed(n_rows) <= last
     )
@@ -307,6 +308,9 @@ def _proved(domains: Domains, leaf: NDArray[np.int32]) -> BoolArray:
     decided = domains.evidence.drawn & (domains.open_leaves == 0) & domains.classes.any(axis=1)
     out = np.zeros(len(decided), dtype=bool)
     drew = domains.draws.T[decided] > 0
+    if domains.sums is not None:
+        # The leaves of the others are not what rows were placed by.
+        drew &= ~domains.sums.beside.T[decided]
     out[decided] = domains.boxes.within_one(leaf[decided], drew)
     return out
 

@@ -89,7 +89,9 @@ def forest_of(
         more["notes"], more["noise"] = (NAMED,), LabelNoise("majority")
     else:
         more["not_covered"] = more.get("not_covered") or NO_SIZES
-    return Release(trees=tuple(trees), draws=draws, **more)
+    usable = means is not None and (sizes is not None or kind == CLASSES)
+    out_of_bag = (means,) if means is not None and usable else ()
+    return Release(trees=tuple(trees), draws=draws, out_of_bag=out_of_bag, **more)
 
 
 def labelled(predicted: FloatArray, tree: Tree, numbered: Mapping[float, int]) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message
 from treeleak.release.adapters.sklearn.attributes import (
@@ -29,6 +30,7 @@ from treeleak.release.adapters.sklearn.counts import (
     without_sizes,
 )
 from treeleak.release.adapters.sklearn.nodes import (
+    LARGEST,
     Nodes,
     Version,
     check_impurity,
@@ -41,6 +43,7 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
 from treeleak.release.release import Part, Release
+from treeleak.release.row_facts import OutOfBag, out_of_bag
 from treeleak.release.row_sets import LEAST_ROUNDS, of_row_sets, runs_of
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
@@ -254,7 +257,7 @@ def release_of(
         if meaning != "rows":
             nodes, left_out = rightly_counted(nodes, [names.index(c) for c in missing])
         not_covered = None if left_out else MISCOUNTED
-    noise, more = None, tuple[str, ...]()
+    noise, more, per_class = None, tuple[str, ...](), list[FloatArray]()
     if classes and emptied:
         counted, noise, more = without_sizes(stored, trees, nodes, training, classes)
     elif classes:
@@ -267,6 +270,7 @@ def release_of(
             for t, (tree, n, tree_sums) in enumerate(zip(trees, nodes, sums, strict=True)):
                 check_impurity(tree, t, n, tree_sums)
         counted, more = counts_of(nodes, sums, training, classes)
+        per_class = sums
     else:
         counted, more = without_classes(nodes, training)
     # Rows that a tree drew once at most add up to more or less than that.
@@ -293,8 +297,40 @@ def release_of(
         notes=(*notes, *more),
         sources=tuple(tree.get("tree_") for tree in trees),
         n_targets=n_targets,
+        out_of_bag=_out_of_bag(stored, nodes, per_class, training, whole_trees=not left_out),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
+
+
+def _out_of_bag(
+    stored: StoredObject,
+    nodes: Sequence[Nodes],
+    sums: Sequence[FloatArray],
+    training: Training,
+    *,
+    whole_trees: bool,
+) -> tuple[OutOfBag, ...]:
+    """Read the out-of-bag predictions, where they are sure to be those of these trees and rows.
+
+    ``sums``: of the weights per class in each node; empty for a regressor.
+    """
+    sampling = training.sampling
+    # Another fit with other settings leaves the array of the one before in place.
+    current = stored.get("oob_score") and not stored.get("warm_start")
+    if not isinstance(sampling, Bootstrap) or not whole_trees or not current:
+        return ()
+    if sampling.row_weights is not None or sampling.hidden:
+        return ()
+    if stored.name.endswith("Classifier"):
+        total = [s.sum(axis=1, keepdims=True) for s in sums]
+        if not sums or any((t <= 0).any() for t in total):
+            return ()
+        values = [s / t for s, t in zip(sums, total, strict=True)]
+        found = out_of_bag(stored.get("oob_decision_function_"), values, training.n_rows, LARGEST)
+    else:
+        values = [n.value[:, 0, :] for n in nodes]
+        found = out_of_bag(stored.get("oob_prediction_"), values, training.n_rows, LARGEST)
+    return () if found is None else (found,)
 
 
 def _rows(
