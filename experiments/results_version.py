@@ -103,6 +103,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Drawn boosted models whose cells cannot be listed: particles stand for them, and rows "
             "follow from sums of the loss. Several numbers of rows that fit the draws are tried.",
         ),
+        60: (
+            ("known", "known_raw", "raw"),
+            "Grids too large to list: rows walk to the counts alone. No integer program is asked, "
+            "no walk looks for rows that thresholds lie halfway between, and rules are refused.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

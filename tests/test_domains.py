@@ -38,7 +38,7 @@ from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
-from treeleak.attacks.known_draws.run import fallback_rows, proved_of, solved_by_leaves
+from treeleak.attacks.known_draws.run import fallback_rows, proved_of
 from treeleak.attacks.known_draws.search import search
 from treeleak.attacks.large_grid.restarts import SEARCH
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
@@ -139,33 +139,6 @@ def uncompared(few: int = domains_module.MOST_BOXES) -> Iterator[None]:
         patch.setattr(leaf_boxes, "MAX_COMPARED", 0)
         patch.setattr(domains_module, "MOST_BOXES", few)
         yield
-
-
-@pytest.mark.parametrize("n_trees", [8, 20])
-@pytest.mark.parametrize("max_depth", [3, None])
-def test_rows_solved_leaf_by_leaf_meet_every_count(n_trees, max_depth):
-    model = RandomForestClassifier(n_trees, max_depth=max_depth, random_state=0)
-    domains, _ = domains_of(model, *people(30, 2))
-    # What the classes are is not what is solved here.
-    label = np.searchsorted(["ill", "well"], people(30, 2)[1])
-    domains.bits[np.arange(30), 1 - label] = 0
-    listing = listed(domains, Clock(60.0))
-    assert listing.complete.all()
-    problem, values = listing.problem, values_of(domains.evidence.geometry.parts, 2)
-    pair = solved_by_leaves(listing, values, None, 10.0, Clock(60.0), 0)
-    assert ((pair < 0) == ~domains.evidence.drawn).all()
-    assert (listing.row[pair[pair >= 0]] == np.flatnonzero(domains.evidence.drawn)).all()
-    assert problem.misfit(problem.columns_of(pair)) == 0
-    assert problem.n_open or n_trees == 20
-    assert solved_by_leaves(listing, values, None, 0.0, Clock(60.0), 0) is None
-
-
-def test_rows_whose_class_is_open_are_not_solved_leaf_by_leaf():
-    domains, _ = domains_of(RandomForestClassifier(2, max_depth=1), *people(30, 2))
-    listing = listed(domains, Clock(60.0))
-    assert (domains.classes.sum(axis=1) > 1).any()
-    values = values_of(domains.evidence.geometry.parts, 2)
-    assert solved_by_leaves(listing, values, None, 10.0, Clock(60.0), 0) is None
 
 
 def test_boxes_find_what_comparing_leaves_does_and_more():

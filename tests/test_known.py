@@ -121,14 +121,11 @@ def unlisted(*_):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_leaves", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
 @seeds(150, fast=6)
-def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, by_leaves, seeds):
+def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)
-    if by_leaves:  # As if candidates were too many for the integer model by rows.
-        monkeypatch.setattr(known, "MODEL_TERMS", 0)
     check_small_forests(distinct, seeds)
 
 

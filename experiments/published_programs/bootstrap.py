@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.published_programs.literals import RowVariables, encodings_of, paths_of
 from experiments.published_programs.program import Program, built_rows, check_size, whole_logs
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model
-from treeleak.attacks.solvers.literals import RowVariables, encodings_of, paths_of
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry

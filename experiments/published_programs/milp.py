@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
+from experiments.published_programs.literals import node_tests
 from experiments.published_programs.program import (
     check_size,
     contradicted,
@@ -28,7 +29,6 @@ from experiments.published_programs.program import (
     values_at,
 )
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.solvers.literals import node_tests
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_watched

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.published_programs.literals import RowVariables, encodings_of, paths_of
 from experiments.published_programs.program import (
     STAGE,
     Program,
@@ -30,7 +31,6 @@ from experiments.published_programs.program import (
 )
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
-from treeleak.attacks.solvers.literals import RowVariables, encodings_of, paths_of
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import static_message

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.published_programs.literals import RowVariables, encodings_of, one_of, paths_of
 from experiments.published_programs.program import Program, built_rows, check_size
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.attacks.solvers.literals import RowVariables, encodings_of, one_of, paths_of
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.published_programs.literals import Encoding, RowVariables
 from treeleak.attacks.answer import NOT_NEEDED, Answer, Rows, Status
 from treeleak.attacks.solvers.cp_sat import Model, Run, SolutionCallback, run
-from treeleak.attacks.solvers.literals import Encoding, RowVariables
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered

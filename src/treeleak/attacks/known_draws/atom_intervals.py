@@ -88,27 +88,11 @@ def _fill(
             decided &= total[only, last + 1] - total[only, first] == last - first + 1
 
 
-def restrict_to_domains(
-    constraints: RowConstraints,
-    domains: Domains,
-    proved: BoolArray | None = None,
-    atoms: NDArray[np.int32] | None = None,
-) -> RowConstraints:
+def restrict_to_domains(constraints: RowConstraints, domains: Domains) -> RowConstraints:
     """Hold rows to the leaves that are left to them.
 
-    ``proved``, shape (n_rows,): rows to hold to the leaves in which they are with their ``atoms``,
-    shape (n_rows, n_attributes). All rows are held to those over which sums are known. Raises
-    GridTooLarge if that takes too large a table.
+    Raises GridTooLarge if that takes too large a table.
     """
     closed = domains.closed(constraints.label, constraints.open_label)
-    if proved is not None and atoms is not None:
-        masks, stays = constraints.masks, (constraints.draws > 0) & proved[:, None]
-        if domains.sums is not None:
-            stays |= domains.sums.beside.T
-        rows = stays.any(axis=1)
-        is_leaf = np.repeat(stays[rows], np.diff(domains.boxes.geometry.leaf_start), 1)
-        row, tree = np.nonzero(stays[rows])
-        is_leaf[row, masks.row[masks.trace(atoms[rows])[row, tree]]] = False
-        closed[rows] |= is_leaf.astype(np.uint8)
     span, decided = atom_intervals(domains, closed)
     return replace(constraints, closed=closed, span=span, decided=decided)

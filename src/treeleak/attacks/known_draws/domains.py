@@ -20,7 +20,6 @@ from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
 from treeleak.attacks.known_draws.out_of_bag import RowSums, narrow_sums
-from treeleak.attacks.known_draws.rule_tables import RuleTable, reached
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -61,8 +60,6 @@ class Domains:
     draws: IntArray
     """Shape (n_trees, n_rows). How often each tree drew each row. The tree of known parts draws
     every row once, and so do trees that did not draw it, once sums over their leaves are used."""
-    rules: tuple[RuleTable, ...] = ()
-    """Rules of the schema."""
     sums: RowSums | None = None
     """Sums over the trees that did not draw a row. Used where few leaves are left to it."""
 
@@ -70,11 +67,11 @@ class Domains:
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
         """Open the leaves that count enough draws of a class and fit the number of their rows.
 
-        ``group`` as for :meth:`KnownDraws.row_sets`. Leaves that rules shut stay shut.
+        ``group`` as for :meth:`KnownDraws.row_sets`.
 
         Raises GridTooLarge if there are too many leaves or rows.
         """
-        boxes, rules = LeafBoxes.of(evidence.geometry), RuleTable.of(evidence.geometry)
+        boxes = LeafBoxes.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
         shape = evidence.n_rows, n.shape[1], boxes.n_words
         if np.prod(shape, dtype=float) > MAX_WORDS:
@@ -105,11 +102,7 @@ class Domains:
             for c in range(n.shape[1]):
                 part_leaf = np.array([packed(one & open_[:, c]) for one in only])
                 bits[:, c, boxes.word_start[-2] :] = part_leaf[group]
-        if rules:
-            held = reached(boxes, rules)
-            leaves = [packed(held[start[t] : start[t + 1]]) for t in range(len(start) - 1)]
-            bits &= np.concatenate(leaves)
-        return cls(evidence, boxes, bits, draws, rules, RowSums.of(evidence))
+        return cls(evidence, boxes, bits, draws, RowSums.of(evidence))
 
     @property
     def drawn(self) -> tuple[IntArray, IntArray]:

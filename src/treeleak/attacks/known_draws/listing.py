@@ -12,7 +12,6 @@ from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
-from treeleak.attacks.known_draws.rule_tables import places_of
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
@@ -45,9 +44,8 @@ class Listing:
     label: IntArray
     """Shape (n_candidates,). Rows ascending."""
     places: IntArray
-    """Shape (n_places, n_candidates, n_attributes). Points that the leaves of a candidate admit and
-    rules allow: first with the lowest atoms, in the middle, with the highest; see
-    :func:`places_of`."""
+    """Shape (3, n_candidates, n_attributes). Points that the leaves of a candidate admit: with the
+    lowest atoms, in the middle, with the highest."""
     complete: BoolArray
     """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
     in_all: BoolArray
@@ -185,10 +183,9 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     places: list[IntArray] = []
     labels: list[IntArray] = []
     for k, label, leaves, row_trees in found:
-        points, valid = places_of(boxes, leaves, domains.rules)
-        places.append(points)
-        labels.append(label[valid])
-        changed[k] = domains.keep(k, label[valid], row_trees, leaves[valid])
+        places.append(boxes.common(leaves))
+        labels.append(label)
+        changed[k] = domains.keep(k, label, row_trees, leaves)
     whole = np.array([k for k, *_ in found], dtype=np.int64)
     in_all = np.zeros(len(domains.bits), dtype=bool)
     in_all[whole] = [len(of) == first[k + 1] - first[k] for k, _, _, of in found]

@@ -6,11 +6,6 @@ multipliers prove that there is no other. Where it stays undecided, the reaction
 each row is turned on step by step, each step a convex fit again; what is nearly right is then
 repaired: the rows at which counts are missed are opened, the others held, and the small problem
 that is left goes through the same mill.
-
-Rows whose candidates are listed, solved for leaf by leaf.
-
-A row to which several trees leave a choice has the product of these as candidates: thousands, where
-a few literals for each tree say the same.
 """
 
 from __future__ import annotations
@@ -24,7 +19,6 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.consensus import distance_from_worlds
-from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
@@ -32,14 +26,11 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
     posterior_of_assignments,
     seconds_needed,
 )
-from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
-from treeleak.attacks.known_draws.search import MODEL_TERMS, moved_to_expected, search, typical
-from treeleak.attacks.known_draws.walking import rows_between, rows_walked
+from treeleak.attacks.known_draws.search import moved_to_expected, search, typical
+from treeleak.attacks.known_draws.walking import rows_walked, weighed_within_leaves
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
-from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.run import refuse_unlisted
+from treeleak.attacks.large_grid.run import refuse_rules, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered, TimeUp
@@ -48,7 +39,7 @@ from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
-from treeleak.side_information.side_information import NOTHING, KnownParts, SideInformation
+from treeleak.side_information.side_information import NOTHING, SideInformation
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
@@ -66,11 +57,6 @@ there are too many leaves to compare: such rows do not walk, they would hardly b
 _WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
 """Share of the time for walks over the datasets that meet the counts, and for the search where such
 walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
-_AT_ONCE = 10.0
-"""Work for the integer solver, about seconds, where candidates are too many for its model by rows.
-"""
-_PROOF = 0.5
-"""Share of the time that is left for proofs where the solver met every count leaf by leaf."""
 
 
 def known_draws(
@@ -151,12 +137,7 @@ def _answer(
     )
     brief = _BRIEF * clock.left if walks else None
     part = clock.part(_SEARCH * clock.left) if walks else clock
-    met = None
-    if isinstance(places, Listing) and RowSolver(problem).n_terms > MODEL_TERMS:
-        met = solved_by_leaves(places, values, side_info.parts, _AT_ONCE, part, seed)
-        # Of so many candidates few rows are proved: other rows that meet all may be more typical.
-        part = part if met is None else clock.part(_PROOF * clock.left)
-    found = search(problem, expected, part, seed, brief, met)
+    found = search(problem, expected, part, seed, brief)
     if walks and not clock.interrupted and found.proved.mean() < _PROVED:
         rows = rows_from_marginals(
             found.pair, found.proved, *found.marginals, pairs, places, values, prior
@@ -199,6 +180,7 @@ def _unlisted(
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
+    refuse_rules(geometry)
     try:
         clock.untimed(compile_loops)
         domains = Domains.of(evidence, None if side_info.parts is None else side_info.parts.group)
@@ -206,7 +188,7 @@ def _unlisted(
         refuse_unlisted(geometry, side_info)
         walked = rows_walked(evidence, values, side_info, None, why, clock, seed)
         return replace(walked, numbers={**numbers, **walked.numbers})
-    cells, best, far, missed = f"generated: {why}", None, None, np.inf
+    cells, best, far = f"generated: {why}", None, None
     clock.report_progress(domains.look, 0.0)
     with suppress(OutOfTime, TimeUp):
         listing = _candidates(domains, numbers, clock)
@@ -216,26 +198,22 @@ def _unlisted(
             answer = _answer(
                 problem, listing.pairs, listing, values, side_info, numbers, clock, seed
             )
-            answer = rows_between(answer, evidence, domains, side_info, clock)
+            answer = weighed_within_leaves(answer, evidence, side_info, clock)
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
         to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
-            walked = rows_between(walked, evidence, domains, side_info, clock)
+            walked = weighed_within_leaves(walked, evidence, side_info, clock)
             numbers |= walked.numbers
             best, far = walked.rows[0], walked.expected_distance
-            missed = walked.numbers.get("missed_by_walk", 0)
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
-    if domains.rules:
-        # Rows at hand need not meet them.
-        raise OutOfTime
     clock.extend_grace(_TO_WRITE)
     if best is None or best.misfit:
         at_hand = fallback_rows(domains, values)
-        if best is None or at_hand.misfit < missed:
+        if best is None or at_hand.misfit < best.misfit:
             best, far = at_hand, None
     return Answer(
         status_of([best]), values, (best,), numbers=numbers, ordered=True, expected_distance=far,
@@ -346,45 +324,3 @@ def _misfit(domains: Domains, leaf: NDArray[np.int32], label: IntArray) -> int:
         np.add.at(d, leaf[:, t], b > 0)
     missed = np.abs(n - evidence.n).sum()
     return int(missed if evidence.d is None else missed + np.abs(d - evidence.d).sum())
-
-
-def solved_by_leaves(
-    listing: Listing,
-    values: ValueIndex,
-    parts: KnownParts | None,
-    work: float,
-    clock: Clock,
-    seed: int,
-) -> IntArray | None:
-    """Look for rows that meet every count, where the class of each is known.
-
-    ``work`` for the integer solver, about seconds. Returns the candidate of each row, shape
-    (n_rows,), -1 where no tree drew it; None if none were found, or rules forbid those found.
-    """
-    domains = listing.domains
-    evidence = domains.evidence
-    if (domains.classes.sum(axis=1) > 1)[evidence.drawn].any():
-        return None
-    label, none = bits_set(domains.bits).argmax(axis=1), np.zeros(evidence.n_rows, dtype=bool)
-    nowhere = np.zeros((0, *domains.draws.T.shape), dtype=np.int32)
-    clock.report_progress("solving for all rows at once", 0.5)
-    places = None
-    with suppress(GridTooLarge, OutOfTime):
-        constraints = RowConstraints.of_known(evidence, evidence.geometry, label, none, parts)
-        program = RowProgram(restrict_to_domains(constraints, domains), values)
-        places = program.solve(label, nowhere, ~none, work, clock, seed)[0]
-    return None if places is None else _candidates_at(listing, places.astype(np.int64))
-
-
-def _candidates_at(listing: Listing, places: IntArray) -> IntArray | None:
-    """Find the candidates with the leaves of some places; None if a row has none."""
-    domains, row = listing.domains, listing.row
-    leaf = domains.evidence.geometry.trace_atoms(places[:, :-1])
-    same = (listing.leaf(slice(None)) == leaf[row]) | (domains.draws.T[row] == 0)
-    matches = np.flatnonzero(same.all(axis=1) & (listing.label == places[row, -1]))
-    rows, first = np.unique(row[matches], return_index=True)
-    if len(rows) < domains.evidence.drawn.sum():
-        return None
-    out = np.full(len(places), -1, dtype=np.int64)
-    out[rows] = matches[first]
-    return out

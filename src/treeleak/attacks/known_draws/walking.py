@@ -23,14 +23,10 @@ import numpy as np
 from scipy.special import expit, logit, xlogy
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.consensus import finely_cut
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid.bayes_estimate import estimate_between_thresholds
-from treeleak.attacks.large_grid.midpoint_constraints import say_more
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
-from treeleak.attacks.large_grid.walkers import Walker, WalkResult
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -39,7 +35,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.value_index import ValueIndex
-from treeleak.schema import Numeric, Ordinal
+from treeleak.schema import Joint, Numeric, Ordinal
 from treeleak.side_information.side_information import KnownParts, SideInformation
 
 _TRY, _PROOF = 20.0, 8.0
@@ -194,8 +190,6 @@ def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:
     return weight, target
 
 
-_WALKERS = 2
-"""Walks between thresholds, side by side."""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _LABELS = 0.2
@@ -224,64 +218,28 @@ def rows_walked(
     return replace(answer, rows=tuple(_with_classes(rows, classes) for rows in answer.rows))
 
 
-def rows_between(
-    answer: Answer, evidence: KnownDraws, domains: Domains, side_info: SideInformation, clock: Clock
+def weighed_within_leaves(
+    answer: Answer, evidence: KnownDraws, side_info: SideInformation, clock: Clock
 ) -> Answer:
-    """Let rows that meet every count walk on to where thresholds lie halfway between values.
+    """Say of rows that meet every count how probable values are where their leaves leave them.
 
-    Rows that are proved stay in their leaves. Walks know of no rules between columns and of no
-    population: there, rows stay, and where no column holds numbers.
+    Other datasets know of no population: nothing is said there, nor where no column holds numbers.
     """
-    if answer.status != "feasible" or domains.rules or side_info.population is not None:
+    if answer.status != "feasible" or side_info.population is not None:
         return answer
-    parts = evidence.geometry.parts
+    parts, (rows,) = evidence.geometry.parts, answer.rows
     if not any(isinstance(part.attribute, (Numeric, Ordinal)) for part in parts):
         return answer
-    with suppress(GridTooLarge), clock.cut_short():
-        return _between(answer, evidence, domains, side_info.parts, clock)
-    return answer
-
-
-def _between(
-    answer: Answer, evidence: KnownDraws, domains: Domains, parts: KnownParts | None, clock: Clock
-) -> Answer:
-    values, (rows,), far = answer.values, answer.rows, answer.expected_distance
-    places = values.places(rows.values).astype(np.int32)
-    label, known = places[:, -1].astype(np.int64), np.zeros(len(places), dtype=bool)
-    constraints = RowConstraints.of_known(evidence, evidence.geometry, label, known, parts)
-    if not say_more(constraints):
+    label, known = answer.values.places(rows.values)[:, -1], np.zeros(len(rows.values), dtype=bool)
+    # A value of several columns has no order.
+    if any(isinstance(part.attribute, Joint) for part in parts):
         return answer
-    constraints = restrict_to_domains(constraints, domains, rows.proved, places[:, :-1])
-    walkers = [Walker.started(constraints, k, places) for k in range(_WALKERS)]
-    found = WalkResult.of(walkers, walkers[0], 0)
-    moved = estimate_between_thresholds(found, values, constraints, clock, "rebuilding the rows")
-    if moved is not None:
-        nearer, far = moved
-        nearer = _in_proved_places(nearer, rows, values, domains)
-        # Cold walks are surer than they may be. By the counts alone, another value has at most
-        # what the value before leaves.
-        same = values.atom_of[nearer.values] == values.atom_of[rows.values]
-        left = 1.0 - np.minimum(rows.confidence, MOST_SURE)
-        sure = np.where(same, rows.confidence, left * nearer.confidence)
-        fixed = None if rows.fixed is None else rows.fixed & same.all(axis=1)
-        # In finely cut columns, from four to nine in ten of such values were right where 9.5 in ten
-        # should have been: nothing is said of them (tables of statsmodels).
-        sure = np.where(finely_cut(values) & (sure < 1.0), np.nan, sure)
-        rows = replace(rows, values=nearer.values, confidence=sure, fixed=fixed)
-    rows = _within_leaves(rows, values, constraints)
-    return replace(answer, rows=(rows,), expected_distance=far)
-
-
-def _in_proved_places(nearer: Rows, rows: Rows, values: ValueIndex, domains: Domains) -> Rows:
-    """Leave proved rows where they are, if a tree that did not draw them would see them move."""
-    if domains.sums is None:
-        return nearer
-    geometry = domains.evidence.geometry
-    before, after = (
-        geometry.trace_atoms(values.places(own.values)[:, :-1]) for own in (rows, nearer)
-    )
-    stays = rows.proved & (before != after).any(axis=1)
-    return replace(nearer, values=np.where(stays[:, None], rows.values, nearer.values))
+    with suppress(GridTooLarge), clock.cut_short():
+        constraints = RowConstraints.of_known(
+            evidence, evidence.geometry, label, known, side_info.parts
+        )
+        return replace(answer, rows=(_within_leaves(rows, answer.values, constraints),))
+    return answer
 
 
 def _within_leaves(rows: Rows, values: ValueIndex, constraints: RowConstraints) -> Rows:

@@ -21,9 +21,7 @@ from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import ASTRAY, MAX_ALIGNED, aligned_shares, cheapest, confidence
-from treeleak.attacks.large_grid.between_thresholds import drawn_between, nearer
 from treeleak.attacks.large_grid.learned_prior import learned, near
-from treeleak.attacks.large_grid.midpoint_constraints import MidpointConstraints
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
@@ -171,18 +169,15 @@ def estimate_rows(
 ) -> tuple[Rows, float] | None:
     """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
 
-    Where thresholds say more than counts, it is the dataset that suits both best. Says how far it
-    is from the training set. None where that takes too large tables, or too long.
+    Says how far it is from the training set. None where that takes too large tables, or too long.
     """
     if found.misfit and constraints.n_rows:
-        return _missing(found, values, constraints, clock, stage)
+        start = values.atom_start[:-1]
+        walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
+        misfit = constraints.misfit(found.atoms, found.label)
+        return by_two_walks(walks, walks[0], misfit, values, constraints.exchangeable)
     if _too_many(constraints, values, _MOST_SHARES):
         return None
-    # Where rows have places, thresholds have their say in the end.
-    if constraints.exchangeable:
-        between = estimate_between_thresholds(found, values, constraints, clock, stage)
-        if between is not None:
-            return between
     samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
     if constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
@@ -196,33 +191,6 @@ def estimate_rows(
     sure = _sure(chosen, share, aligned, values)
     proved = np.zeros(len(chosen), dtype=bool)
     rows = Rows(chosen, sure, proved, False, found.misfit, np.stack(aligned))
-    return rows, values.mean_cost(chosen, cost)
-
-
-def estimate_between_thresholds(
-    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
-) -> tuple[Rows, float] | None:
-    """Choose among datasets that meet the counts, or nearly, the one that suits thresholds best.
-
-    Says how far it is from the others. None where thresholds say no more than counts, or time is
-    short.
-    """
-    if not constraints.n_rows or _too_many(constraints, values, _MOST_SHARES):
-        return None
-    constraint = MidpointConstraints.of(constraints, values)
-    if constraint is None:
-        return None
-    samples = drawn_between(constraint, found.walkers, constraints, clock, stage)
-    if not samples or (clock.stopped and _too_many(constraints, values, _LATE)):
-        return None
-    # The values of atoms that no count tells apart.
-    values = constraint.values
-    share, aligned = _shares(samples, values, found, constraints, clock)
-    cost = values.expected_cost(share)
-    chosen = values.cheapest(aligned[0], cost)
-    sure = _sure(chosen, share, aligned, values)
-    misfit = constraint.misfit(aligned[0], constraints)
-    rows = Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, misfit)
     return rows, values.mean_cost(chosen, cost)
 
 
@@ -278,22 +246,6 @@ def _sure(
     )
     inside = likely * n / np.maximum(times, 1.0)
     return np.asarray(np.clip(expit(once_more) * inside, 1.0 - MOST_SURE, MOST_SURE))
-
-
-def _missing(
-    found: WalkResult, values: ValueIndex, constraints: RowConstraints, clock: Clock, stage: str
-) -> tuple[Rows, float]:
-    """Bring rows that miss counts nearer to the training set, and say how sure they then are."""
-    start = values.atom_start[:-1]
-    walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
-    constraint = None if clock.stopped else MidpointConstraints.of(constraints, values)
-    if constraint is not None:
-        closer = nearer(constraint, found.walkers, constraints, clock, stage)
-        # How far atoms are apart is known of those of the geometry only.
-        walks = [constraint.atoms(atoms) + start for atoms in closer] or walks
-    atoms = walks[0] - start
-    misfit = constraints.misfit(atoms[:, :-1].astype(np.int32), atoms[:, -1])
-    return by_two_walks(walks, walks[0], misfit, values, constraints.exchangeable)
 
 
 def _drawn(

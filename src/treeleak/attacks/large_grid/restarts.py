@@ -39,8 +39,6 @@ _HEARD = 40
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer; and of
 the leaves open to rows that must go, or other means are tried."""
-_SEEN, _LOOKS = 0.7, 100
-"""Price from which on it is noted where rows are, and how often at most."""
 _STAYED = 0.4
 """Price from which on a row must have stayed in a leaf for it to be taken for right. Where missed
 counts are dear, rows stay in wrong leaves, too."""
@@ -82,14 +80,9 @@ class WalkHistory:
     """Shape (n_rows, n_attributes)."""
     labels: list[IntArray]
     """Shape (n_rows,)."""
-    leaves: list[NDArray[np.int32]]
-    """Shape (n_walkers, n_rows, n_trees). While missed counts were dear: looks evenly apart."""
     stayed: NDArray[np.int32] | None = None
     """Shape (n_rows, n_trees). The leaf that a row never left since missed counts had a price; -1
     where it did."""
-    looks: int = 0
-    apart: int = 1
-    """Looks while missed counts were dear, and of how many one is kept."""
 
     def never_left(self, constraints: RowConstraints) -> IntArray:
         """The leaf (row of A) in which a row was all the time in a tree that drew it; else -1."""
@@ -103,13 +96,6 @@ class WalkHistory:
         self, walkers: list[Walker], constraints: RowConstraints, price: float
     ) -> list[Walker]:
         """Note where rows are, and tell them now and then what rows are like."""
-        if price > _SEEN and not constraints.exchangeable:
-            if self.looks % self.apart == 0:
-                self.leaves.append(np.stack([w.rows.leaves for w in walkers]))
-            self.looks += 1
-            if len(self.leaves) > _LOOKS:
-                del self.leaves[1::2]
-                self.apart *= 2
         if price > _STAYED and not constraints.exchangeable:
             for w in walkers:
                 if self.stayed is None:
@@ -173,7 +159,7 @@ class Attempt:
         ``bests``: holds the best rows so far.
         """
         walkers = walkers_at(self.within, [seed, self.number], self.begin, self.fixed)
-        recent = WalkHistory(self.style % 2 == 0, [], [], [])
+        recent = WalkHistory(self.style % 2 == 0, [], [])
         for sweeps, price in self._schedule(_PRICES[0 if recent.taught else 1], clock):
             walkers = all_walked(walkers, sweeps, self._search._replace(price=price))
             self.done += sweeps
@@ -214,12 +200,12 @@ class Attempt:
         self.fixed, self.begin = np.zeros_like(self.fixed), None
         return True
 
-    def finish(self, walkers: list[Walker], none: bool) -> None:
-        """Hold the rows on which walkers agree; ``none``: it is known that this is wrong."""
+    def finish(self, walkers: list[Walker]) -> None:
+        """Hold the rows on which walkers agree."""
         self.style += 1
         held, self.fixed = self.fixed, _agreed(walkers, self.constraints)
         self.begin = walkers[0].places
-        if none or self.fixed.sum() <= held.sum() + _PROGRESS * (~held).sum():
+        if self.fixed.sum() <= held.sum() + _PROGRESS * (~held).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             self.length, self.fixed = 2 * self.length, np.zeros_like(held)
 
