@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from treeleak.hardening.before_training import check
     from treeleak.hardening.retrain import retrain
     from treeleak.reconstruction import Reconstruction
-    from treeleak.reconstruction.leave_one_out import InformedGuess, informed
     from treeleak.reconstruction.run import reconstruct
     from treeleak.report import plots
     from treeleak.schema import (
@@ -52,7 +51,6 @@ __all__ = [
     "Hardened",
     "Implies",
     "InformedAudit",
-    "InformedGuess",
     "Linear",
     "Mismatch",
     "NotCovered",
@@ -71,7 +69,6 @@ __all__ = [
     "datasets",
     "errors",
     "harden",
-    "informed",
     "informed_audit",
     "judge",
     "learn",
@@ -95,7 +92,6 @@ _FROM = {
     "treeleak.hardening.before_training": ("check",),
     "treeleak.hardening.retrain": ("retrain",),
     "treeleak.reconstruction": ("Reconstruction",),
-    "treeleak.reconstruction.leave_one_out": ("InformedGuess", "informed"),
     "treeleak.reconstruction.run": ("reconstruct",),
     "treeleak.schema": (
         "AtMost", "Binary", "Categorical", "Implies", "Linear", "Numeric", "OneHot", "Ordinal",
