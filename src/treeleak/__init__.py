@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from treeleak.hardening.retrain import retrain
     from treeleak.reconstruction import Reconstruction
     from treeleak.reconstruction.run import reconstruct
-    from treeleak.report import plots
     from treeleak.schema import (
         AtMost,
         Binary,
@@ -73,7 +72,6 @@ __all__ = [
     "judge",
     "learn",
     "metrics",
-    "plots",
     "read_policy",
     "reconstruct",
     "release",
@@ -99,7 +97,7 @@ _FROM = {
     ),
 }  # fmt: skip
 _PLACES = {name: place for place, names in _FROM.items() for name in names}
-_MODULES = {"plots": "treeleak.report.plots"} | {
+_MODULES = {
     name: f"treeleak.{name}"
     for name in (
         "attacks", "auditing", "batch", "bound", "bridges", "claims", "core", "datasets", "errors",
