@@ -44,10 +44,8 @@ from treeleak.verification.columns import in_model_columns
 
 INFORMED_VERSION: Literal[2] = 2
 
-MAX_ENTRIES = 2**26
-"""Most (grid point, tree or class) pairs that are held."""
-MAX_GAINS = 2**26
-"""Most (leaf, class, class) triples that are held."""
+MAX_ENTRIES, MAX_GAINS = 2**26, 2**26
+"""Most (grid point, tree or class) pairs, and (leaf, class, class) triples, that are held."""
 _CHUNK = 2**18
 _LEFT_OUT = 20
 """The prior of a target is learned from at least this many rows for each that is left out."""
@@ -92,11 +90,12 @@ class InformedAudit:
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the audit; single targets only if asked for (formats/informed.schema.json)."""
-        targets: list[Any] = self.targets.reset_index(names="row").to_dict("records")
         shown = ("n_rows", "means", "seed", "seconds", "notes", "versions")
         described: dict[str, Any] = {name: getattr(self, name) for name in shown}
         described |= {"version": INFORMED_VERSION, "individual": self.individual.to_dict()}
-        return dict(plain(described | ({"targets": tuple(targets)} if include_rows else {})))
+        if include_rows:
+            described["targets"] = self.targets.reset_index(names="row").to_dict("records")
+        return dict(plain(described))
 
     def to_json(self, path: Place | None = None, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON, to a file too where one is named."""
@@ -373,8 +372,7 @@ def _leaf_log_likelihood(release: Release) -> Callable[[IntArray], FloatArray]:
             "treeleak audit says what rows follow from the file"
         )
     noise = release.noise
-    labels = isinstance(noise, LabelNoise)
-    if release.counts_are != ("labels" if labels else "rows"):
+    if release.counts_are != ("labels" if isinstance(noise, LabelNoise) else "rows"):
         raise NotCovered(
             "treeleak looks for a missing row of a classifier, in counts of rows or named classes; "
             f"this model holds {release.counts_are!r}. treeleak audit says what rows follow"
