@@ -42,11 +42,6 @@ class Boxes(NamedTuple):
     bits: NDArray[np.int64]
     """Shape (n_boxes, n_special)."""
 
-    def repeated(self, n: int) -> Boxes:
-        """Take each n times."""
-        each: Any = (np.repeat(x, n, axis=0) for x in self)
-        return Boxes(*each)
-
 
 @shows_no_value
 class _Tests(NamedTuple):
@@ -93,7 +88,7 @@ class Places:
 
     def boxes(self, t: int, nodes: IntArray) -> Boxes:
         """Write what nodes of a tree admit."""
-        tests, found = self.tests[t], self.whole.repeated(len(nodes))
+        tests, found = self.tests[t], Boxes(*(np.repeat(x, len(nodes), axis=0) for x in self.whole))
         v = np.array(nodes)
         while len(at := np.flatnonzero(tests.parent[v] >= 0)):
             above = tests.parent[v[at]]
@@ -114,7 +109,7 @@ class Places:
 
     def of_rows(self, X: pd.DataFrame) -> Boxes:
         """Write what all trees together admit where each row lies."""
-        low, high, bits = self.whole.repeated(len(X))
+        low, high, bits = (np.repeat(x, len(X), axis=0) for x in self.whole)
         for t, leaves in enumerate(self.release.leaves(X).T):
             box = self.boxes(t, leaves)
             low, high = np.maximum(low, box.low), np.minimum(high, box.high)
@@ -272,8 +267,8 @@ def shares_of(
         for c in columns:
             n = places.n_atoms(c)
             # A missing value, -1, is the last.
-            atoms = places.encode(others[:, c], c) % (n + 1)
-            count = np.bincount(atoms, minlength=n + 1) + 1 / (n + 1)
+            count = np.bincount(places.encode(others[:, c], c) % (n + 1), minlength=n + 1)
+            count = count + 1 / (n + 1)
             count[-1] *= places.may_miss(c)
             shares.append(count / count.sum())
         return tuple(shares)
