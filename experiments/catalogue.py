@@ -40,6 +40,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
         "twins": "another table behind the same model: what no attack can do better",
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
+        "claims": "people isolated by counts alone: none falsely, weights beside chance",
         "bound": "what no attack can exceed, beside what the best attack reaches",
         "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",

@@ -31,9 +31,9 @@ from helpers.models import without_seeds
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
-from treeleak.auditing.assessors.alone import proved_alone
 from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.advice import advise

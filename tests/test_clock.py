@@ -25,7 +25,7 @@ from experiments.benchmarks.mutation_seeds import releases
 from helpers import cli
 from helpers.patient import work
 from treeleak.auditing import run
-from treeleak.auditing.assessors import alone, compared, counts, exposure
+from treeleak.auditing.assessors import compared, counts, exposure, isolation
 from treeleak.auditing.case import AuditResults, Case
 from treeleak.auditing.findings.finding import OPEN
 from treeleak.cli.application import _Compiling
@@ -344,7 +344,7 @@ def release() -> Release:
     [
         (counts, "count_leaves", "counts"),
         (run, "rebuild", "reconstruction"),
-        (alone, "proved_alone", "reconstruction"),
+        (isolation, "proved_alone", "reconstruction"),
         (exposure, "Exposure", "exposure"),
     ],
 )

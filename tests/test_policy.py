@@ -20,7 +20,7 @@ from helpers.documents import valid
 from helpers.examples import examples
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge, read_policy
-from treeleak.auditing.assessors.alone import proved_alone
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.disclosure.releasable import Suppression, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS

@@ -323,7 +323,7 @@ def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
     schema = treeleak.Schema.from_columns(list("abcd"))
     assert treeleak.audit(tree, X, X["a"], schema=schema).verdict == NO_LEAK
     for module, part in (
-        ("alone", "proved_alone"),
+        ("isolation", "proved_alone"),
         ("comparison", "errors_of"),
         ("comparison", "with_baselines"),
     ):

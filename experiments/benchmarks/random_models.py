@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 import treeleak
 from experiments.benchmarks.frame import CONSOLE, Lost, floor, in_processes, options
 from experiments.benchmarks.random_settings import Trained, trained, tuned
-from treeleak.auditing.assessors.alone import proved_alone
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import TreeleakError
 from treeleak.reconstruction import Reconstruction

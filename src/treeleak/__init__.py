@@ -100,7 +100,7 @@ _PLACES = {name: place for place, names in _FROM.items() for name in names}
 _MODULES = {
     name: f"treeleak.{name}"
     for name in (
-        "attacks", "auditing", "batch", "bound", "bridges", "core", "datasets", "errors",
+        "attacks", "auditing", "batch", "bound", "bridges", "claims", "core", "datasets", "errors",
         "evidence", "formats", "hardening", "learn", "metrics", "partition", "reconstruction",
         "release", "report", "schema", "side_information", "uncertainty", "verification",
     )

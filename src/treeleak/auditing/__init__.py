@@ -5,6 +5,7 @@ from treeleak.auditing.assessors.baselines import Shape
 from treeleak.auditing.assessors.budget import Budget, Ceiling
 from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
+from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.structure import Groups, Structure
@@ -32,6 +33,7 @@ __all__ = [
     "Finding",
     "Groups",
     "Inference",
+    "Isolation",
     "Measurement",
     "Membership",
     "NearLeaf",

@@ -16,6 +16,7 @@ from treeleak.auditing.assessors.budget import Budget, Ceiling
 from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.domains import Domains
 from treeleak.auditing.assessors.exposure import Exposure
+from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.measurement import Measurement, Side, Variant
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.parts import AttackedPart
@@ -125,6 +126,8 @@ class AuditResults:
     """Whether the model tells who is in the training set; None without control rows."""
     shadows: Shadows | None = None
     """Whether models trained like it tell who was among their rows; None without labelled rows."""
+    isolation: Isolation | None = None
+    """Predicates that exactly one person meets, by the counts alone; None without exact counts."""
     ceiling: Ceiling | None = None
     """What no attack can exceed; None without control rows or a schema."""
     alone: int | None = None

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import wording
-from treeleak.auditing.assessors.alone import proved_alone
 from treeleak.auditing.assessors.article29 import Inference
+from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.findings.finding import LEAK, OPEN

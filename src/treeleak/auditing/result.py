@@ -36,7 +36,7 @@ AUDIT_VERSION = 3
 
 _PARTS = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "ruling", "exposure", "article29", "membership", "shadows", "ceiling",
+    "ruling", "exposure", "article29", "membership", "shadows", "isolation", "ceiling",
 )  # fmt: skip
 _LEADING = (
     "rows_compared", "targets_rebuilt", "rows_unique", "rows_stored", "labels_stored",

@@ -13,12 +13,12 @@ import pandas as pd
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
-    alone,
     article29,
     budget,
     comparison,
     counts,
     exposure,
+    isolation,
     membership,
     parts,
     shadow_models,
@@ -308,6 +308,7 @@ _COMPARED = ("reconstruction", "truth", "measurement")
 ASSESSORS = (
     Assessor("counts", counts.of_trees, ("counts",), listed=(NotCovered,)),
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
+    Assessor("isolation", isolation.find, ("isolation",)),
     Assessor(
         "shadows", shadow_models.assess, ("shadows",), ("X", "release"),
         reasons=shadow_models.REASONS,
@@ -317,12 +318,13 @@ ASSESSORS = (
         reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
     ),
     Assessor(
-        "reconstruction", alone.assess_alone, ("alone", "alone_and_rare"), ("reconstruction",)
+        "reconstruction", isolation.assess_alone, ("alone", "alone_and_rare"), ("reconstruction",)
     ),
     Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(Mismatch,)),
     Assessor(
         "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
     ),
+    Assessor("isolation", isolation.check, ("isolation",), ("truth", "isolation")),
     Assessor("ceiling", budget.assess_ceiling, ("ceiling",)),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH, slow=True),

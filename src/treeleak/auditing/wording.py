@@ -120,6 +120,22 @@ ONE_CLASS = MessageTemplate(
     "{leaves:number} {of} hold one class only. Anyone who knows that a person is there also "
     "knows the class.",
 )
+ISOLATED = MessageTemplate(
+    "people_isolated",
+    "Counts alone isolate {people:people} people{at_least}: of {predicates:number} predicates, the "
+    "counts prove that exactly one of the {among} meets each. "
+    "Predicates so light that luck would isolate a person in 5% of cases at most: {beyond:number}.",
+)
+DIFFERENCED = MessageTemplate(
+    "isolated_by_differences",
+    "Differences of nested nodes of different trees, which a least size of leaves does not "
+    "prevent: {predicates:number}.",
+)
+FALSE_CLAIMS = MessageTemplate(
+    "predicates_false",
+    "But {wrong:number} predicates are false of the training rows. Rows had weights, or treeleak "
+    "has an error: rely on none.",
+)
 SEVERAL_TARGETS = MessageTemplate(
     "several_targets",
     "The model has {targets:number} targets. Rows are rebuilt from the numbers of rows in its "

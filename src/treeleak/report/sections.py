@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.text import listed, percent
@@ -20,7 +20,7 @@ from treeleak.report.blocks import (
     Stack,
     Tone,
 )
-from treeleak.report.facts import Doc, Fact
+from treeleak.report.facts import Doc
 
 TONES: dict[str, Tone] = {LEAK: "leak", POSSIBLE: "open", NO_LEAK: "calm", OPEN: "grey"}
 _MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": "calm"}
@@ -35,6 +35,7 @@ PARTS = {
     "population": "Comparison with the population",
     "membership": "Membership",
     "shadows": "Membership by shadow models",
+    "isolation": "People isolated by counts alone",
     "ceiling": "What no attack can exceed",
 }
 _DOES_NOT_SAY = {
@@ -257,39 +258,3 @@ def provenance(found: Doc, command: str | None) -> Section:
         rows.append(("To repeat it", command, ""))
     table = Grid("Versions", ("Program", "Version"), tuple(source["versions"].items()), folded=True)
     return Section.of("provenance", "Where this report comes from", [Facts(tuple(rows)), table])
-
-
-def of_ceiling(result: Doc) -> Iterator[Fact]:
-    """Say how many bits the file has, and what follows."""
-    yield "Bits that depend on the rows", f"{result['bits']:,}", result["code"]
-    yield "for each bit of the table", f"{result['ratio']:.2g}", ""
-    if result["rows"] is not None:
-        share = percent(result["rows"] / result["n_rows"], 1)
-        yield "Rare rows that any attack rebuilds, at most", f"{result['rows']:,}", share
-        yield "People whose rows are rare", percent(result["rare"], 1), ""
-
-
-def premises(result: Doc) -> str:
-    """Say what the bound means, and on what it rests."""
-    if result["rows"] is None:
-        return (
-            f"The file holds {result['ratio']:.2g} times the bits of the table: assume that all of "
-            "it can be rebuilt."
-        )
-    of = "a tree of dependencies from the control rows"
-    if result["prior"] == "schema":
-        of = "all rows of the schema, equally likely"
-    return (
-        f"With probability 1 - {result['delta']:g}, no attack on this file rebuilds more of the "
-        f"rare rows exactly. Premises: rows are independent draws from the prior ({of}); a row is "
-        f"rare if its probability is 2^{result['cell']:.1f} at most; the rest of the file does not "
-        "depend on the rows (docs/bound.md)."
-    )
-
-
-def ceiling(found: Doc) -> Section | None:
-    """What no attack can exceed."""
-    if (result := found["ceiling"]) is None:
-        return None
-    blocks: list[Block] = [Facts(tuple(of_ceiling(result))), Prose(premises(result))]
-    return Section.of("ceiling", PARTS["ceiling"], blocks)

@@ -28,7 +28,7 @@ from treeleak.auditing.wording import PART_ATTACKED
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, sections
+from treeleak.report import facts, isolation, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Pages, Prose, Section, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -48,7 +48,8 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         sections.advice(found),
         sections.inventory(found),
         sections.counts(found),
-        sections.ceiling(found),
+        isolation.isolation(found),
+        isolation.ceiling(found),
         of_rows.recovered(found),
         of_rows.against_guesses(found),
         of_rows.article29(found),
@@ -101,6 +102,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
+    more += isolation.in_short(found)
     if stored := [e["what"] for e in found["inventory"] if e["training_rows"]]:
         return f"The file stores as they are: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
     leaks = [f for f in found["findings"] if f["verdict"] == LEAK]

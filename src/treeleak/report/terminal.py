@@ -16,7 +16,7 @@ from treeleak.auditing.findings.finding import by_chance
 from treeleak.core.text import listed, percent
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, sections
+from treeleak.report import facts, isolation
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.facts import Doc
 from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console, table
@@ -62,11 +62,10 @@ def _parts(audit: Audit, document: Doc, include_rows: bool) -> Iterator[tuple[st
     yield f"2. Small {audit.of}", _counts(audit, document)
     if document["structure"] is not None:
         yield facts.GROUPS, _structure(document["structure"])
+    if (isolated := document["isolation"]) is not None:
+        yield isolation.TITLE, _figures_of(isolation.of_isolation, isolation.remark, isolated)
     if (bounded := document["ceiling"]) is not None:
-        yield (
-            sections.PARTS["ceiling"],
-            _figures_of(sections.of_ceiling, sections.premises, bounded),
-        )
+        yield isolation.CEILING, _figures_of(isolation.of_ceiling, isolation.premises, bounded)
     yield "3. Rebuilding the training rows", _reconstruction(audit, document)
     if document["exposure"] is not None:
         yield "What was recovered, and about whom", _recovered(document)

@@ -107,6 +107,7 @@ def releasable(
         "article29": lambda content: _article29(content, hidden, threshold),
         "membership": lambda content: content if content["n_members"] >= threshold else None,
         "shadows": lambda content: content if _trained_on(content) >= threshold else None,
+        "isolation": lambda content: _isolation(content, threshold),
         "ceiling": lambda content: content if content["n_rows"] >= threshold else None,
         "ruling": lambda content: _ruling(content, hidden, reader),
         "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
@@ -211,6 +212,15 @@ def _trained_on(shadows: dict[str, Any]) -> int:
     own = shadows["direct"]
     people = [] if own is None else [own["members"], own["others"]]
     return min(int(n) for n in (*people, *(size["rows"] for size in shadows["sizes"])))
+
+
+def _isolation(part: dict[str, Any], threshold: int) -> dict[str, Any]:
+    """Leave numbers of predicates; of people only where they are enough."""
+    few = {
+        k: None if part[k] is None or 0 < part[k] < threshold else part[k]
+        for k in ("by_difference", "different", "people", "beyond_luck", "people_beyond_luck")
+    }
+    return part | few | {"most_pinned": None}
 
 
 def _quantiles(quantiles: Mapping[str, float], n_rows: int, threshold: int) -> dict[str, float]:

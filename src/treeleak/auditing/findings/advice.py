@@ -35,6 +35,12 @@ LEAF_VALUES = (
 )
 
 
+DIFFERENCES = (
+    " That alone does not prevent that differences of nested nodes of different trees isolate "
+    "people, as here."
+)
+
+
 GUESSED, ACCURACY = 22, (59.4, 65.7)
 """Percent of these rows that come back without any count, and of other people whose class the
 unchanged forests predict."""
@@ -250,6 +256,8 @@ def _text(key: str, found: AuditResults) -> str:
         return of_r
     texts = _SEEDS if key == "seeds" else _CALLED.get(key, {})
     text = _of_library(texts, release.origin) or text
+    if key == "leaves" and found.isolation is not None and found.isolation.by_difference:
+        text += DIFFERENCES
     if release.ensemble is not None:
         return text + LEAF_VALUES * (text is HARDEN)
     if "RandomForestClassifier" not in release.origin or release.noise is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts, count_other
+from treeleak.auditing.assessors.isolation import Isolation
 from treeleak.auditing.assessors.shadow_models import MATERIAL, Shadows
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
@@ -15,7 +16,7 @@ from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.inventory.other_models import OtherModel
 from treeleak.auditing.inventory.vocabulary import known_names, known_place
 from treeleak.core.errors import NotCovered
-from treeleak.core.message import Message, MessageTemplate, message_of
+from treeleak.core.message import FigureWithSupport, Message, MessageTemplate, message_of
 from treeleak.core.text import listed
 from treeleak.formats.literals import Verdict
 from treeleak.metrics.membership import Bounded
@@ -59,6 +60,7 @@ def find(found: AuditResults) -> tuple[Finding, ...]:
     unfinished = found.reason("reconstruction") or found.reason("measurement")
     findings = [*_of_inventory(found.inventory), *_of_people(found), *_of_others(found)]
     findings += [*_of_counts(found.counts), *_of_targets(found), *_of_row_facts(found)]
+    findings += _of_isolation(found.isolation)
     if found.release is not None and found.release.left_out is not None:
         findings.append(Finding("counts", OPEN, (message_of(found.release.left_out),)))
     if budget is not None:
@@ -227,6 +229,25 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
         message = wording.ONE_CLASS(leaves=total["one_class"], of=of)
         found.append(Finding("counts", None, (message,), fix=(of,)))
     return found
+
+
+def _of_isolation(isolation: Isolation | None) -> list[Finding]:
+    """Say whom counts alone isolate: a remark, for a predicate need not be of few people."""
+    if isolation is None:
+        return []
+    n = isolation.people if isolation.people is not None else isolation.different
+    messages = [
+        wording.ISOLATED(
+            people=n, at_least="" if isolation.people is not None else " at least",
+            predicates=isolation.predicates, among=isolation.of,
+            beyond=FigureWithSupport(isolation.beyond_luck, isolation.beyond_luck),
+        )
+    ]  # fmt: skip
+    if k := isolation.by_difference:
+        messages.append(wording.DIFFERENCED(predicates=FigureWithSupport(k, k)))
+    if isolation.false:
+        messages.append(wording.FALSE_CLAIMS(wrong=isolation.false))
+    return [Finding("counts", None, tuple(messages), fix=("leaves",))]
 
 
 def _of_shadows(shadows: Shadows) -> Finding:
