@@ -15,7 +15,6 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from treeleak.report import render_html
-from treeleak.report.plots import plot_exposure, plot_groups, plot_leaf_sizes
 
 data = treeleak.datasets.load_compas()
 X = data.X.sample(150, random_state=0)
@@ -38,13 +37,6 @@ print(told.head(5).to_string(float_format="{:+.1%}".format))
 # %% Results by group: errors of each class, and those of a random baseline
 print(audit.exposure.groups.to_string(float_format="{:.1%}".format))
 
-# %% The same as pictures: a notebook shows each, a script writes them to files below
-pictures = {
-    "columns": plot_exposure(audit).figure,
-    "classes": plot_groups(audit).figure,
-    "leaves": plot_leaf_sizes(audit).figure,
-}
-
 # %% The rebuilt rows, as a table like X: for your eyes only
 rebuilt = audit.reconstruction.X
 print(f"{treeleak.metrics.exact_row_share(rebuilt, X):.0%} of the rows are right.")
@@ -54,6 +46,4 @@ print(audit.headline)
 with tempfile.TemporaryDirectory() as folder:
     page = Path(folder) / "report.html"
     page.write_text(render_html(audit), encoding="utf-8")
-    for name, picture in pictures.items():
-        picture.savefig(Path(folder) / f"{name}.png")
     print(f"{page.name}: {page.stat().st_size:,} bytes; in a notebook {len(audit._repr_html_()):,}")

@@ -34,7 +34,7 @@ from treeleak.release import bounds
 ROOT = Path(__file__).parents[1]
 PICTURES = sorted(p for p in ROOT.glob("docs/**/*.svg") if "_build" not in p.parts)
 REFERENCE = (
-    "auditing", "datasets", "errors", "learn", "metrics", "release", "report.plots", "uncertainty",
+    "auditing", "datasets", "errors", "learn", "metrics", "release", "uncertainty",
 )  # fmt: skip
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -54,7 +54,7 @@ def test_a_schema_needs_no_more_than_numpy_and_its_declaration():
 def test_solvers_and_drawing_wait_until_they_are_used():
     names = "audit", "reconstruct", "harden", "metrics", "uncertainty"
     used = "; ".join(f"treeleak.{name}" for name in names)
-    code = f"import treeleak.cli, treeleak.report.plots; {used}"
+    code = f"import treeleak.cli; {used}"
     assert loaded_by(code, PROMISED_LATE) == []
 
 

@@ -140,7 +140,7 @@ def test_findings_are_codes_with_figures_evidence_and_fix(found):
     internal, out = (
         valid(json.loads(found.to_json(edition=e))) for e in ("internal", "releasable")
     )
-    assert internal["version"] == 2
+    assert internal["version"] == 3
     by_code = {f["code"]: f for f in internal["findings"]}
     small = by_code["small_leaves"]
     assert small["messages"][0]["values"]["small"]["value"] == found.counts.total["small"]

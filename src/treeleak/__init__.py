@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from treeleak.hardening import Hardened, harden
     from treeleak.hardening.before_training import check
     from treeleak.reconstruction import Reconstruction
-    from treeleak.reconstruction.leave_one_out import InformedGuess, informed
     from treeleak.reconstruction.run import reconstruct
-    from treeleak.report import plots
     from treeleak.schema import (
         AtMost,
         Binary,
@@ -51,7 +49,6 @@ __all__ = [
     "Hardened",
     "Implies",
     "InformedAudit",
-    "InformedGuess",
     "Linear",
     "Mismatch",
     "NotCovered",
@@ -69,12 +66,10 @@ __all__ = [
     "datasets",
     "errors",
     "harden",
-    "informed",
     "informed_audit",
     "judge",
     "learn",
     "metrics",
-    "plots",
     "read_policy",
     "reconstruct",
     "release",
@@ -91,7 +86,6 @@ _FROM = {
     "treeleak.hardening": ("Hardened", "harden"),
     "treeleak.hardening.before_training": ("check",),
     "treeleak.reconstruction": ("Reconstruction",),
-    "treeleak.reconstruction.leave_one_out": ("InformedGuess", "informed"),
     "treeleak.reconstruction.run": ("reconstruct",),
     "treeleak.schema": (
         "AtMost", "Binary", "Categorical", "Implies", "Linear", "Numeric", "OneHot", "Ordinal",
@@ -99,7 +93,7 @@ _FROM = {
     ),
 }  # fmt: skip
 _PLACES = {name: place for place, names in _FROM.items() for name in names}
-_MODULES = {"plots": "treeleak.report.plots"} | {
+_MODULES = {
     name: f"treeleak.{name}"
     for name in (
         "attacks", "auditing", "batch", "bound", "bridges", "claims", "core", "datasets", "errors",

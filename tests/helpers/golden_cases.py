@@ -209,13 +209,6 @@ def input_of_a_pipeline(k: int = 0) -> Answered:
 
 
 @case
-def all_rows_but_one(k: int = 0) -> Answered:
-    data = X, y, schema = flags(60, 5, 15 + k)
-    found = tl.informed(private(5, 3, 10.0, data, k), X[1:], y[1:], schema)
-    return Answered(found, X[:1], y[:1])
-
-
-@case
 def audit_of_exact_counts(k: int = 0) -> Answered:
     X, y, schema = table(40, 17 + k)
     others = tl.datasets.load_compas().X.drop(X.index).sample(400, random_state=0)

@@ -223,9 +223,7 @@ def _ended(audit: Audit) -> Check:
     elif audit.verdict != LEAK and _cut_short(rebuilt):
         found = CUT_SHORT
     # Whether what the rebuilt rows tell was not assessed, whatever else was.
-    elif audit.verdict not in (LEAK, OPEN) and any(
-        f.part == "reconstruction" and f.verdict == OPEN for f in audit.findings
-    ):
+    elif audit.verdict not in (LEAK, OPEN) and audit.rows_open:
         found = wording.ROWS_OPEN
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and not audit.rows_provided

@@ -19,7 +19,6 @@ from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.disclosure.releasable import Suppression, choose_publishable, releasable
 from treeleak.auditing.findings.finding import NO_LEAK, OPEN, Finding, rows_open
-from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.record import READERS, REVIEW, Provenance, figures_of, hashed
 from treeleak.core.arrays import Place
 from treeleak.core.errors import BadInput
@@ -33,7 +32,7 @@ from treeleak.schema import Binary, OneHot
 if TYPE_CHECKING:
     from treeleak.auditing.judging import Ruling
 
-AUDIT_VERSION = 2
+AUDIT_VERSION = 3
 
 _PARTS = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
@@ -74,6 +73,11 @@ class Audit(AuditResults):
     ruling: Ruling | None = None
 
     @property
+    def rows_open(self) -> bool:
+        """Whether what the rebuilt rows disclose is not settled."""
+        return rows_open((f.part, f.verdict) for f in self.findings)
+
+    @property
     def headline(self) -> str:
         """The verdict in one sentence."""
         return self._headline(None)
@@ -99,7 +103,7 @@ class Audit(AuditResults):
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not summary and reasons:
             summary = wording.NOT_RUN(why=reasons[0]).render_for(reader)
-        elif decided is not None and decided.part == "membership" and rows_open(self.findings):
+        elif decided is not None and decided.part == "membership" and self.rows_open:
             rest = wording.ROWS_NOT_RUN(why=reasons[0]) if reasons else wording.ROWS_OPEN
             summary = f"{summary} {rest.render_for(reader)}"
         quiet = any(f.verdict == NO_LEAK and f.part == "membership" for f in self.findings)
@@ -233,7 +237,6 @@ class Audit(AuditResults):
             "findings": [f.to_dict(reader) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
             **parts,
-            "frameworks": frameworks(self, reader),
             "mismatch": self.mismatch,
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
             "advice": list(self.advice),

@@ -62,7 +62,7 @@ class Summary:
     """An audit in short, in the words of the releasable edition; fields as in its document."""
 
     format: Literal["treeleak-audit"]
-    version: Literal[2]
+    version: Literal[3]
     edition: Literal["releasable"]
     verdict: Verdict
     headline: str

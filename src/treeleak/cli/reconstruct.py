@@ -182,7 +182,6 @@ def informed(
         int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
     ] = 100,
     seed: opt.Seed = 0,
-    seed_search: opt.SeedSearch = 1_000_000,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
     ] = None,
@@ -191,11 +190,8 @@ def informed(
 ) -> None:
     """Measure how well a model discloses one training row to an adversary who knows all others.
 
-    For models whose trees all saw every row. Their counts are exact, carry
-    noise of a known law, or only name a class. Also for bootstrap forests with
-    exact counts, if the seeds are in the file or found by search, and the rows
-    are in the order of training. For boosted classifiers it uses the numbers of
-    rows in leaves only.
+    For classifiers whose trees all saw every row. Their counts are exact,
+    carry noise of a known law, or only name a class.
 
     treeleak must list all possible rows: at most 2^26 pairs of a row and a tree.
     """
@@ -217,7 +213,6 @@ def informed(
             known,
             targets,
             seed,
-            seed_search=seed_search,
             trust_pickle=trust_pickle,
             progress=progress,
         )

@@ -11,7 +11,6 @@ from treeleak.metrics.control_rows import Significance, significance
 from treeleak.metrics.individual import Group, Individual, individual_errors
 from treeleak.metrics.inference import Rate, Risk, wilson
 from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error, same_size
-from treeleak.metrics.scores import leak_score
 
 __all__ = [
     "Baseline",
@@ -23,7 +22,6 @@ __all__ = [
     "Significance",
     "exact_row_share",
     "individual_errors",
-    "leak_score",
     "match_rows",
     "random_baseline",
     "random_guesses",

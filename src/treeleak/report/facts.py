@@ -8,7 +8,7 @@ from typing import Any
 
 from treeleak.auditing.assessors import measurement
 from treeleak.core.text import percent
-from treeleak.report.blocks import Block, Facts, Grid, Prose, Section
+from treeleak.report.blocks import Block, Facts, Grid, Prose
 
 Doc = Mapping[str, Any]
 Fact = tuple[str, str, str]
@@ -333,26 +333,3 @@ def of_use(source: Doc) -> Iterator[Fact]:
     yield "Adversary assumed", source["threat_model"], ""
     yield "Readers", source["readers"], ""
     yield "Review", source["review"], ""
-
-
-def frameworks(found: Doc) -> Section:
-    """Which figures speak to which question of those who judge anonymity."""
-    rows = []
-    for question in found["frameworks"]:
-        figures = [_sentence(f) for f in question["figures"]]
-        answer = " ".join(figures) or "No figure of this audit helps to answer it."
-        rows.append((question["source"], question["asks"], answer, question["beyond"]))
-    columns = ("Framework", "Question, in our words", "Figures", "Also consider")
-    about = Prose(
-        "This table lists figures of this audit that help to answer each question. It is not legal "
-        "advice, and figures alone meet no framework."
-    )
-    table = Grid("Questions and figures", columns, tuple(rows), folded=True)
-    return Section.of("frameworks", "For those who judge anonymity", [about, table])
-
-
-def _sentence(figure: Doc) -> str:
-    what = capital(figure["what"])
-    if figure["found"] is None:
-        return f"{what}: not assessed ({figure['reason']})."
-    return f"{what}: {figure['found']}."

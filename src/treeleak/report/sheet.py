@@ -22,6 +22,7 @@ from treeleak.auditing.findings.finding import (
     NO_LEAK,
     OPEN,
     POSSIBLE,
+    rows_open,
 )
 from treeleak.auditing.wording import PART_ATTACKED
 from treeleak.core.text import free_name, listed, percent, plain, shortened
@@ -57,7 +58,6 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         of_rows.groups(found),
         sections.uncertainty(found, audit.of),
         most_exposed(audit) if edition == "internal" else None,
-        facts.frameworks(found),
         sections.notes(found),
         sections.provenance(found, command),
     ]
@@ -140,9 +140,9 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
 
 
 def _members_alone(found: Doc) -> bool:
-    """Say whether no leak was shown of members, and nothing settled of rows."""
-    none = {f["part"] for f in found["findings"] if f["verdict"] == NO_LEAK}
-    return none == {"membership"}
+    """Say whether membership alone decided."""
+    verdicts = [(f["part"], f["verdict"]) for f in found["findings"]]
+    return ("membership", NO_LEAK) in verdicts and rows_open(verdicts)
 
 
 def _what_helps(found: Doc) -> Answer:

@@ -112,13 +112,12 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     groups = {name: group for name, group in groups.items() if len(group)}
     lines = [("Rows taken in turn", *(str(len(g)) for g in groups.values()))]
     right = (percent(float((g["error"] == 0).mean())) for g in groups.values())
+    sure = (percent(float(g["probability"].mean())) for g in groups.values())
+    lines.append(("Probability of the true row and class", *sure))
     lines.append(("Rows rebuilt without any error", *right))
     for what, column in (
         ("Reconstruction error", "error"),
-        ("  as the attack itself estimates", "expected_error"),
-        ("  best value of each column by itself", "value_by_value"),
-        ("Without the model: majority of each column", "majority"),
-        ("  best valid row", "valid_majority"),
+        ("Without the model: most common value of each column", "majority"),
     ):
         lines.append((what, *(percent(float(g[column].mean())) for g in groups.values())))
     lines.append(

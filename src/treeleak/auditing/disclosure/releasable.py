@@ -134,7 +134,7 @@ def _in_hundredths(part: Any) -> Any:
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
-    "frameworks", "not_assessed",
+    "not_assessed",
 )  # fmt: skip
 _SCORES = (
     "error", "error_in_order", "scores", "in_order", "yardsticks", "guess_mean", "guess_sd",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,10 +78,16 @@ class Finding:
         }
 
 
-def rows_open(findings: Sequence[Finding]) -> bool:
-    """Say whether nothing is settled of what the file discloses of rows."""
-    parts = ("reconstruction", "uncertainty")
-    return {f.verdict for f in findings if f.part in parts and f.verdict} <= {OPEN}
+def rows_open(findings: Iterable[tuple[str, Verdict | None]]) -> bool:
+    """Say, by part and verdict of each finding, whether what rebuilt rows disclose is not settled.
+
+    Either some finding on them is open, or none on rows has a verdict but open.
+    """
+    found = tuple(findings)
+    settled = any(
+        p in ("reconstruction", "uncertainty") and v not in (None, OPEN) for p, v in found
+    )
+    return not settled or ("reconstruction", OPEN) in found
 
 
 def in_full(scores: Scores) -> Message:
