@@ -287,7 +287,12 @@ def test_cuts_and_categories_that_somebody_chose_may_hold_no_row(chosen, tmp_pat
     X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["low", "mid"], 60)})
     if isinstance(chosen[0], float):
         X["b"] = X.a
-    kinds = dict(feature_types=["continuous", chosen], interactions=0, max_rounds=5, n_jobs=1)
+    kinds = {
+        "feature_types": ["continuous", chosen],
+        "interactions": 0,
+        "max_rounds": 5,
+        "n_jobs": 1,
+    }
     model = glassbox.ExplainableBoostingClassifier(**kinds).fit(X, X.a > 0)
     for detail in ("all", "interpretable"):
         stored = read_model(written(model, tmp_path / f"{detail}.json", detail=detail))
