@@ -309,6 +309,71 @@ def test_gains_and_values_that_leaves_do_not_give_are_unknown(file, key, tmp_pat
     assert not laid_out(read_model(XGBOOST / file)).leftovers
 
 
+def poisson(root):
+    root["learner"]["objective"]["name"] = "count:poisson"
+
+
+def masked(value):
+    def change(root):
+        for tree in trees_of(root):
+            tree["sum_hessian"] = [value] * len(tree["sum_hessian"])
+
+    return change
+
+
+def without(key):
+    def change(root):
+        for tree in trees_of(root):
+            del tree[key]
+
+    return change
+
+
+def zeros(root):
+    for tree in trees_of(root):
+        for child in tree["right_children"]:
+            if child != -1 and tree["left_children"][child] != -1:
+                tree["base_weights"][child] = 0.0
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [poisson, masked(1.0), masked(0.0), masked(7.0), without("sum_hessian"),
+     without("base_weights"), zeros],
+)  # fmt: skip
+def test_no_file_switches_off_that_gains_follow_from_leaves(switch, tmp_path):
+    root = json.loads((XGBOOST / "regression.json").read_text())
+    switch(root)
+    rng = np.random.default_rng(0)
+    for tree in trees_of(root):
+        inner = np.array(tree["left_children"]) != -1
+        gains = np.where(inner, rng.integers(1, 90, len(inner)), 0.0)
+        tree["loss_changes"] = gains.tolist()
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    left = [rest.what for rest in laid_out(read_model(path)).leftovers]
+    assert left.count("loss_changes") == len(trees_of(root))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"max_delta_step": 0.3}, {"monotone_constraints": "(1,0,-1,0)"}, {"tree_method": "exact",
+     "alpha": 0.5}, {"objective": "count:poisson"}, {"rates": True}, {"max_depth": 1},
+     {"tree_method": "exact", "monotone_constraints": "(1,0,-1,0)", "max_depth": 4}],
+)  # fmt: skip
+def test_gains_and_values_of_honest_settings_are_known(setting, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).round(2)
+    y = np.exp(X[:, 0] + X[:, 1] * (X[:, 2] > 0)).round()
+    params = {key: value for key, value in setting.items() if key != "rates"}
+    schedule = xgboost.callback.LearningRateScheduler(lambda k: 0.3 * 0.97**k)
+    callbacks = [schedule] * (params != setting)
+    model = xgboost.train(params, xgboost.DMatrix(X, y), 12, callbacks=callbacks)
+    model.save_model(tmp_path / "model.json")
+    assert not laid_out(read_model(tmp_path / "model.json")).leftovers
+
+
 @pytest.mark.parametrize("ends", ["[a:b]", "[1:x]", "[2:1]"])
 def test_ends_of_columns_that_are_none_are_unknown(ends, tmp_path):
     path = tmp_path / "model.txt"

@@ -257,8 +257,8 @@ def _only(A: FloatArray, right: FloatArray, few: bool) -> FloatArray | None:
             return np.asarray(solved, dtype=float)
     if not few:
         return None
-    bound = {"maxiter": _STEPS * sum(A.shape)}
-    found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1), options=bound)
+    most = _STEPS * sum(A.shape)
+    found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1), options={"maxiter": most})
     if found.status:
         return None
     x = np.rint(np.asarray(found.x, dtype=float))
@@ -266,7 +266,7 @@ def _only(A: FloatArray, right: FloatArray, few: bool) -> FloatArray | None:
     if (A @ x != right).any():
         return None
     sides = -signs[:, None] * A.T, -np.ones(n)
-    proof = linprog(np.zeros(len(A)), *sides, bounds=(None, None), options=bound)
+    proof = linprog(np.zeros(len(A)), *sides, bounds=(None, None), options={"maxiter": most})
     if proof.status:
         return None
     apart = signs * (A.T @ np.asarray(proof.x, dtype=float))
