@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from treeleak.auditing.inventory import shapes
+from treeleak.auditing.inventory.derived import of_lightgbm
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
@@ -497,3 +498,13 @@ def test_files_are_known_by_what_they_begin_with(tmp_path):
         path = tmp_path / "model.bin"
         path.write_bytes(file.read_bytes())
         assert read_model(path).type.partition(".")[0] == file.parent.name.partition("-")[0]
+
+
+def test_counts_of_lightgbm_add_up_exactly_and_categories_are_json():
+    tree = {"left_child": [-1], "right_child": [-2], "leaf_count": [60_000, 60_000]}
+    for total in (120_000, 120_003):
+        found = list(of_lightgbm({"trees": [{**tree, "internal_count": [total]}]}))
+        assert [value for _, value in found] == [[total]] * (total != 120_000)
+    for text in ("[[1, 2, 3", "null", "[]"):
+        found = list(of_lightgbm({"trees": [], "pandas_categorical": text}))
+        assert [value for _, value in found] == [text] * (text == "[[1, 2, 3")
