@@ -51,7 +51,14 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     loss = inside(learner, "objective", "name")
     listed = [t if isinstance(t, Mapping) else {} for t in trees] if isinstance(trees, list) else []
     read = {t: nodes for t, tree in enumerate(listed) if (nodes := _Nodes.of(tree)) is not None}
-    for t, key in odd_steps({t: Lists(n.held, n.leaf, n.below) for t, n in read.items()}):
+    # Where leaves hold several numbers, no reader takes the trees.
+    lists = {
+        t: Lists(n.held, n.leaf, n.below)
+        for t, n in read.items()
+        if not (size := str(inside(listed[t], "tree_param", "size_leaf_vector"))).isdecimal()
+        or int(size[:9]) < 2
+    }
+    for t, key in odd_steps(lists):
         yield ("trees", t, key), listed[t][key]
     for t, tree in enumerate(listed):
         for key in _odd_lists(read[t]) if t in read else ():
