@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from treeleak.auditing.inventory import shapes
+from treeleak.auditing.inventory.derived import of_lightgbm
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, read_model, to_release
@@ -309,6 +310,71 @@ def test_gains_and_values_that_leaves_do_not_give_are_unknown(file, key, tmp_pat
     assert not laid_out(read_model(XGBOOST / file)).leftovers
 
 
+def poisson(root):
+    root["learner"]["objective"]["name"] = "count:poisson"
+
+
+def masked(value):
+    def change(root):
+        for tree in trees_of(root):
+            tree["sum_hessian"] = [value] * len(tree["sum_hessian"])
+
+    return change
+
+
+def without(key):
+    def change(root):
+        for tree in trees_of(root):
+            del tree[key]
+
+    return change
+
+
+def zeros(root):
+    for tree in trees_of(root):
+        for child in tree["right_children"]:
+            if child != -1 and tree["left_children"][child] != -1:
+                tree["base_weights"][child] = 0.0
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [poisson, masked(1.0), masked(0.0), masked(7.0), without("sum_hessian"),
+     without("base_weights"), zeros],
+)  # fmt: skip
+def test_no_file_switches_off_that_gains_follow_from_leaves(switch, tmp_path):
+    root = json.loads((XGBOOST / "regression.json").read_text())
+    switch(root)
+    rng = np.random.default_rng(0)
+    for tree in trees_of(root):
+        inner = np.array(tree["left_children"]) != -1
+        gains = np.where(inner, rng.integers(1, 90, len(inner)), 0.0)
+        tree["loss_changes"] = gains.tolist()
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(root))
+    left = [rest.what for rest in laid_out(read_model(path)).leftovers]
+    assert left.count("loss_changes") == len(trees_of(root))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"max_delta_step": 0.3}, {"monotone_constraints": "(1,0,-1,0)"}, {"tree_method": "exact",
+     "alpha": 0.5}, {"objective": "count:poisson"}, {"rates": True}, {"max_depth": 1},
+     {"tree_method": "exact", "monotone_constraints": "(1,0,-1,0)", "max_depth": 4}],
+)  # fmt: skip
+def test_gains_and_values_of_honest_settings_are_known(setting, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).round(2)
+    y = np.exp(X[:, 0] + X[:, 1] * (X[:, 2] > 0)).round()
+    params = {key: value for key, value in setting.items() if key != "rates"}
+    schedule = xgboost.callback.LearningRateScheduler(lambda k: 0.3 * 0.97**k)
+    callbacks = [schedule] * (params != setting)
+    model = xgboost.train(params, xgboost.DMatrix(X, y), 12, callbacks=callbacks)
+    model.save_model(tmp_path / "model.json")
+    assert not laid_out(read_model(tmp_path / "model.json")).leftovers
+
+
 @pytest.mark.parametrize("ends", ["[a:b]", "[1:x]", "[2:1]"])
 def test_ends_of_columns_that_are_none_are_unknown(ends, tmp_path):
     path = tmp_path / "model.txt"
@@ -432,3 +498,13 @@ def test_files_are_known_by_what_they_begin_with(tmp_path):
         path = tmp_path / "model.bin"
         path.write_bytes(file.read_bytes())
         assert read_model(path).type.partition(".")[0] == file.parent.name.partition("-")[0]
+
+
+def test_counts_of_lightgbm_add_up_exactly_and_categories_are_json():
+    tree = {"left_child": [-1], "right_child": [-2], "leaf_count": [60_000, 60_000]}
+    for total in (120_000, 120_003):
+        found = list(of_lightgbm({"trees": [{**tree, "internal_count": [total]}]}))
+        assert [value for _, value in found] == [[total]] * (total != 120_000)
+    for text in ("[[1, 2, 3", "null", "[]"):
+        found = list(of_lightgbm({"trees": [], "pandas_categorical": text}))
+        assert [value for _, value in found] == [text] * (text == "[[1, 2, 3")

@@ -281,6 +281,24 @@ def test_every_part_has_a_rule(regression, tmp_path):
     assert {found[name] for name in leaks} == {"leaks"}
 
 
+@pytest.mark.parametrize("chosen", [[-9.0, 0.0, 9e6], ["low", "mid", "high"]])
+def test_cuts_and_categories_that_somebody_chose_may_hold_no_row(chosen, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["low", "mid"], 60)})
+    if isinstance(chosen[0], float):
+        X["b"] = X.a
+    kinds = {
+        "feature_types": ["continuous", chosen],
+        "interactions": 0,
+        "max_rounds": 5,
+        "n_jobs": 1,
+    }
+    model = glassbox.ExplainableBoostingClassifier(**kinds).fit(X, X.a > 0)
+    for detail in ("all", "interpretable"):
+        stored = read_model(written(model, tmp_path / f"{detail}.json", detail=detail))
+        assert not [e.names for e in take_inventory(stored, Context(60)) if e.unknown]
+
+
 @pytest.mark.parametrize(
     "name", ["bins_", "bin_weights_", "histogram_edges_", "term_scores_", "bag_weights_", "notes_",
              "feature_bounds_", "unique_val_counts_", "intercept_", "term_names_", "max_rounds"]

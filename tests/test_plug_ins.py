@@ -129,6 +129,13 @@ def test_results_are_findings_and_limits_that_are_not_met_in_the_words_of_the_pa
         assert (levels[finding["code"]] == "error") == (finding["verdict"] == "leak shown")
 
 
+def test_rules_say_what_holds_of_findings_and_limits_alike(audits):
+    (content,) = sarif(summary_of(replace(audits["ruled"], advice=())))["runs"]
+    for rule in content["tool"]["driver"]["rules"]:
+        assert "found it in the model file" not in rule["fullDescription"]["text"]
+        assert rule["help"]["text"] == "The audit names no change."
+
+
 @pytest.mark.parametrize("name", ["open", "nothing"])
 def test_what_was_not_assessed_is_never_silent(audits, name):
     assert audits[name].verdict == OPEN
@@ -192,8 +199,9 @@ def test_names_steer_no_card_and_make_no_link(summaries, audits):
     body = text.split("---\n", 2)[2]
     assert not re.search(r"<(?!!-- treeleak)|(?<!\\)(\]\(|://)|www\.|^# |^---", body, re.MULTILINE)
     assert not [c for c in text if not c.isprintable() and c != "\n"]
-    results = sarif(*hostile)["runs"][0]["results"]
-    assert not [r for r in results if "](" in r["message"]["text"]]
+    odd = [replace(h, advice=("Drop [a](b).",), not_assessed=(("x", "[a](b)"),)) for h in hostile]
+    results = sarif(*odd)["runs"][0]["results"]
+    assert "](" not in json.dumps(sarif(*odd))
     assert (
         "a%5D%28x%29" in results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     )
@@ -247,6 +255,21 @@ def test_folders_of_people_are_left_out_unless_given(summaries, audits):
     assert within["physicalLocation"]["artifactLocation"]["uri"] == "a%20b/deep.skops"
 
 
+def test_a_card_needs_no_version_and_keeps_what_the_headline_repeats(summaries):
+    alone = summaries["alone"]
+    nameless = replace(alone, provenance=replace(alone.provenance, versions={}))
+    assert '"version": ""' in model_card.render([nameless])
+    said = replace(alone, headline="Of two, one says: Leak shown. Read on.")
+    assert "one says: Leak shown. Read on." in model_card.section(said)
+
+
+@pytest.mark.parametrize("head", ["title: a ---\n", "- one\n- two ---\n"])
+def test_front_matter_may_have_lines_that_end_in_dashes(head, summaries):
+    text = model_card.render([summaries["alone"]], f"---\n{head}---\nMine.\n")
+    assert text.startswith(f"---\n{head}treeleak:\n")
+    assert text.count("Mine.") == 1
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -273,6 +296,11 @@ def test_the_command_reads_files_and_folders_and_hides_no_failure(audits, tmp_pa
     results = json.loads(done.stdout)["runs"][0]["results"]
     assert all('"uri": "models/deep.skops"' in json.dumps(r["locations"]) for r in results)
     assert len(read_summaries(tmp_path)) == 2
+    for name in ("", ".", ".."):
+        named = {**index, "audits": [{"name": "alone", "json": name}]}
+        (tmp_path / "index.json").write_text(json.dumps(named))
+        with pytest.raises(BadInput):
+            read_summaries(tmp_path)
     index["audits"].append({"name": "broken", "json": None})
     (tmp_path / "index.json").write_text(json.dumps(index))
     assert "no audit of broken" in run("convert", tmp_path, "--to", "sarif").stderr

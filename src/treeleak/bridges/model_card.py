@@ -23,7 +23,7 @@ def section(audit: Audit | Summary) -> str:
     """
     found = summary_of(audit) if isinstance(audit, Audit) else audit
     verdict, rest = found.verdict.capitalize(), found.headline
-    lines = [f"**{_escaped(verdict)}.** {_escaped(rest.replace(f'{verdict}. ', '', 1))}", ""]
+    lines = [f"**{_escaped(verdict)}.** {_escaped(rest.removeprefix(f'{verdict}. '))}", ""]
     for figure, what, more in found.tiles:
         lines.append(f"- **{_escaped(figure)}** {_escaped(f'{what} ({more})' if more else what)}")
     lines += ["", "| | |", "|---|---|"]

@@ -75,26 +75,27 @@ def _results(audit: Summary) -> Iterator[_Result]:
 def _rule(rule: str, results: Sequence[_Result]) -> dict[str, Any]:
     about = results[0].about
     changes = dict.fromkeys(text for result in results for text in result.audit.changes)
-    return {
-        "id": rule,
-        "shortDescription": {"text": about},
-        "fullDescription": {"text": f"{about}. An audit by treeleak found it in the model file."},
-        "help": {"text": f"What would help: {' '.join(changes)}"},
-    }
+    helps = f"What would help: {' '.join(changes)}" if changes else "The audit names no change."
+    full = f"{about}. The messages say what treeleak's audits of these models say of it."
+    texts = {"shortDescription": about, "fullDescription": full, "help": helps}
+    return {"id": rule, **{key: _text(said) for key, said in texts.items()}}
+
+
+def _text(said: str) -> dict[str, str]:
+    """Write a text in which no link begins, be it in the name of a column or of a file."""
+    return {"text": said.replace("](", "] (")}
 
 
 def _described(result: _Result, index: int, places: Counter[str]) -> dict[str, Any]:
     uri = _uri(result.audit)
     key = hashlib.sha256(f"{uri} {result.rule}".encode()).hexdigest()[:16]
     places[key] += 1
-    # No link may begin in the name of a column or a file.
-    text = f"{result.audit.name}: {result.text}".replace("](", "] (")
     place = {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
     return {
         "ruleId": result.rule,
         "ruleIndex": index,
         "level": result.level,
-        "message": {"text": text},
+        "message": _text(f"{result.audit.name}: {result.text}"),
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"primaryLocationLineHash": f"{key}:{places[key]}"},
     }
@@ -105,7 +106,7 @@ def _invocation(audit: Summary) -> dict[str, Any]:
     return {
         "executionSuccessful": True,
         "endTimeUtc": audit.provenance.time,
-        "toolExecutionNotifications": [{"level": "note", "message": {"text": n}} for n in notes],
+        "toolExecutionNotifications": [{"level": "note", "message": _text(n)} for n in notes],
     }
 
 

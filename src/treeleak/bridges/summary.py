@@ -144,15 +144,19 @@ def read_summaries(place: Path, folder: str = "") -> list[Summary]:
         Naming the file; also if one of the folder's models has no audit, which nothing may hide.
     """
     if not place.is_dir():
-        document = read_document(place)
-        try:
-            return [summary_of(document, folder)]
-        except BadInput as error:
-            raise BadInput(f"{place}: {error}") from error
+        return [_read(place, folder)]
     entries = read_index(place)
     if failed := [name for name, entry in entries.items() if entry.get("json") is None]:
         raise BadInput(f"{place}: no audit of {listed(failed)}: audit them first")
     if not entries:
         raise BadInput(f"{place}: holds no {INDEX}: name the JSON of an audit")
     files = [place / PurePath(str(entry["json"])).name for entry in entries.values()]
-    return [summary for file in files for summary in read_summaries(file, folder)]
+    return [_read(file, folder) for file in files]
+
+
+def _read(file: Path, folder: str) -> Summary:
+    document = read_document(file)
+    try:
+        return summary_of(document, folder)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from error

@@ -30,6 +30,11 @@ MOST_STEPS = 2**20
 MOST_OPEN = 8
 """Rows that may lie in a set, for each tree. Of 800 rows, the draws of 100 trees determine which
 16 lie in a set, but not which 32; of 200, which 48 (random sets, five each)."""
+MOST_PIVOTS = 2**36
+"""Entries of equations, times their rows and columns, in all linear programs of a file: simplex
+methods take about as many steps as there are rows and columns, each over all entries."""
+_STEPS = 20
+"""Times the rows and columns of a linear program, beyond which it is given up."""
 _ROUNDED = 1e-11
 """What rounding makes of a step."""
 _SWEEPS, _ROUNDS = 50, 10
@@ -188,13 +193,18 @@ def trees_rows(trees: Sequence[Tree], draws: NDArray[np.integer] | None) -> int:
 
 
 def _solved(
-    may: BoolArray, groups: Sequence[_Groups], draws: NDArray[np.integer], few: bool
+    may: BoolArray,
+    groups: Sequence[_Groups],
+    draws: NDArray[np.integer],
+    few: bool,
+    left: list[int],
 ) -> bool:
     """Ask of some sets of strata which rows lie there, in place; False if no rows do.
 
     Every tree that says how often the rows of a set were drawn gives an equation. Where only one
     choice of the rows that may lie on both sides meets all of them, the answer is exact. ``few``:
     whether to look for such a choice also with fewer equations than rows, which takes longer.
+    ``left``: what is left of ``MOST_PIVOTS``, from which this takes its share, in place.
     """
     n_events = may.shape[1] // 2
     sets = [(s, s + 1) for s in range(n_events + 1, may.shape[1])]
@@ -216,6 +226,10 @@ def _solved(
         A = times[: len(groups)][told][:, open_]
         if len(open_) > len(A) * (MOST_OPEN if few else 1):
             continue
+        pivots = A.size * sum(A.shape)
+        if pivots > left[0]:
+            continue
+        left[0] -= pivots
         x = _only(A.astype(float), right[told].astype(float), few)
         if x is None:
             continue
@@ -243,14 +257,16 @@ def _only(A: FloatArray, right: FloatArray, few: bool) -> FloatArray | None:
             return np.asarray(solved, dtype=float)
     if not few:
         return None
-    found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1))
+    most = _STEPS * sum(A.shape)
+    found = linprog(np.zeros(n), A_eq=A, b_eq=right, bounds=(0, 1), options={"maxiter": most})
     if found.status:
         return None
     x = np.rint(np.asarray(found.x, dtype=float))
     signs = 1.0 - 2.0 * x
     if (A @ x != right).any():
         return None
-    proof = linprog(np.zeros(len(A)), -signs[:, None] * A.T, -np.ones(n), bounds=(None, None))
+    sides = -signs[:, None] * A.T, -np.ones(n)
+    proof = linprog(np.zeros(len(A)), *sides, bounds=(None, None), options={"maxiter": most})
     if proof.status:
         return None
     apart = signs * (A.T @ np.asarray(proof.x, dtype=float))
@@ -272,7 +288,7 @@ def outcomes_of_rows(
     roots = [curves.steps(t)[0] for t in range(n_trees)]
     if draws is None:
         return _every_row(curves, trees, roots[0])
-    n_rows, n_strata = draws.shape[1], 2 * n_events + 1
+    n_rows, n_strata, left = draws.shape[1], 2 * n_events + 1, [MOST_PIVOTS]
     # Versions that do not heed weights of rows count each row once.
     for counted in (draws.astype(np.int64), (draws > 0).astype(np.int64)):
         may, events = np.ones((n_rows, n_strata), dtype=bool), None
@@ -286,7 +302,7 @@ def outcomes_of_rows(
             groups = [one for one in found if one is not None]
             before = int(may.sum())
             fits = len(groups) == n_trees and _narrowed(may, [*groups, once], numbers)
-            if not (fits and _solved(may, groups, numbers, few)):
+            if not (fits and _solved(may, groups, numbers, few, left)):
                 break
             settled = int(may.sum()) == n_rows
             if settled or (few and int(may.sum()) == before):

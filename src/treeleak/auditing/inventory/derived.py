@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.shapes import Place, array_in, inside
+from treeleak.auditing.inventory.steps import Lists, odd_steps
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.city_hash import category_hash
 from treeleak.core.private import dataclass
@@ -24,15 +25,8 @@ _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
 """How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
 _RATE, _TINY = 1e-6, 1e-30
 """Roundings of three numbers in single precision, and where it has fewer digits."""
-_LARGEST = 1e30
-"""Parts of an equation, each over the size of all, beyond which it is none of rows."""
 _SET_ANEW = ("reg:absoluteerror", "reg:quantileerror")
 """Losses for which leaves get another value once they are grown."""
-_CUT_OFF = "count:poisson"
-"""The loss whose steps XGBoost bounds by default (max_delta_step)."""
-_FITS = 1e-4
-"""How far numbers in single precision are off an equation between them, as a share of the largest:
-up to 1e-5 in models of XGBoost 0.90 to 3.2."""
 _PRINTED = 1e-4
 """How far sums may be off of numbers that are printed with six digits."""
 _ENDS = re.compile(r"\[([^:\]]+):([^:\]]+)\]")
@@ -57,7 +51,14 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     loss = inside(learner, "objective", "name")
     listed = [t if isinstance(t, Mapping) else {} for t in trees] if isinstance(trees, list) else []
     read = {t: nodes for t, tree in enumerate(listed) if (nodes := _Nodes.of(tree)) is not None}
-    for t, key in () if loss == _CUT_OFF else _odd_steps(read):
+    # Where leaves hold several numbers, no reader takes the trees.
+    lists = {
+        t: Lists(n.held, n.leaf, n.below)
+        for t, n in read.items()
+        if not (size := str(inside(listed[t], "tree_param", "size_leaf_vector"))).isdecimal()
+        or int(size[:9]) < 2
+    }
+    for t, key in odd_steps(lists):
         yield ("trees", t, key), listed[t][key]
     for t, tree in enumerate(listed):
         for key in _odd_lists(read[t]) if t in read else ():
@@ -97,84 +98,6 @@ class _Nodes:
             return None
         sized = {k: a for k, a in held.items() if len(a) == n or k.startswith("categories")}
         return cls(sized, leaf, below)
-
-
-def _odd_steps(trees: Mapping[int, _Nodes]) -> Iterator[tuple[int, str]]:
-    """List values of inner nodes, and gains, that do not follow from values of leaves.
-
-    A node whose rows have derivatives G, and second ones H, has the value v = -T(G) / (H + l2),
-    where T moves G towards 0 by l1; a leaf is written times a rate. G adds up over children, and
-    the gain is that of v^2 (H + l2). Both are linear in the few numbers that all trees share.
-    """
-    with np.errstate(all="ignore"):
-        values, gains = _steps(trees)
-    for key, equations in (("base_weights", values), ("loss_changes", gains)):
-        yield from ((t, key) for t in _unmet(equations))
-
-
-def _steps(trees: Mapping[int, _Nodes]) -> tuple[list[_Equations], list[_Equations]]:
-    """Write the equations of values of nodes, and those of gains."""
-    values, gains = list[_Equations](), list[_Equations]()
-    for t, nodes in trees.items():
-        lists = [nodes.held.get(k) for k in ("base_weights", "sum_hessian", "loss_changes")]
-        if any(one is None for one in lists) or not nodes.below.size:
-            continue
-        v, h, gain = (np.asarray(one, dtype=float) for one in lists)
-        inner, low = ~nodes.leaf, nodes.leaf[nodes.below]
-        if (h == h[0]).all():
-            continue
-
-        def of(x: FloatArray, side: BoolArray, below: IntArray = nodes.below) -> FloatArray:
-            return np.asarray(np.where(side, x[below], 0.0).sum(axis=0))
-
-        if v[inner].any():
-            signs = np.sign(v[inner]) - np.sign(v[nodes.below]).sum(axis=0)
-            A = [of(v, ~low) - v[inner], of(v * h, low), of(v, low), -signs]
-            size = np.abs(v[inner] * h[inner]) + np.abs((v * h)[nodes.below]).sum(axis=0)
-            held = v[inner] * h[inner] - of(v * h, ~low)
-            # Where T gives 0, it does not say what of.
-            sure = (v[inner] != 0) & (v[nodes.below] != 0).all(axis=0)
-            values.append(_Equations(t, np.stack(A, axis=1)[sure], held[sure], size[sure]))
-        if gain.any():
-            A = [of(v**2, ~low) - v[inner] ** 2, of(v**2 * h, low), of(v**2, low)]
-            added, of_node = (v**2 * h)[nodes.below].sum(axis=0), v[inner] ** 2 * h[inner]
-            held = gain[inner] + of_node - of(v**2 * h, ~low)
-            gains.append(_Equations(t, np.stack(A, axis=1), held, gain[inner] + of_node + added))
-    return values, gains
-
-
-@dataclass(frozen=True, eq=False)
-class _Equations:
-    """Of the numbers of one tree: ``A x = held``, for some x that all trees share."""
-
-    tree: int
-    A: FloatArray
-    held: FloatArray
-    size: FloatArray
-    """Of the numbers that an equation adds up."""
-
-
-def _unmet(equations: Sequence[_Equations]) -> Iterator[int]:
-    """Name the trees whose equations hold for no x of all of them."""
-    scaled = list[tuple[int, FloatArray]]()
-    for one in equations:
-        with np.errstate(all="ignore"):
-            both = np.column_stack([one.A, one.held]) / np.maximum(one.size, _TINY)[:, None]
-        if (np.abs(both) < _LARGEST).all():
-            scaled.append((one.tree, both))
-        else:
-            yield one.tree
-    if not scaled:
-        return
-    whole = np.concatenate([both for _, both in scaled])
-    A, held = whole[:, :-1], whole[:, -1]
-    x = np.linalg.lstsq(A, held, rcond=None)[0]
-    off = np.abs(A @ x - held) > _FITS
-    for (tree, _), part in zip(
-        scaled, np.split(off, np.cumsum([len(both) for _, both in scaled])[:-1]), strict=True
-    ):
-        if part.any():
-            yield tree
 
 
 def _odd_lists(nodes: _Nodes) -> Iterator[str]:
@@ -237,7 +160,9 @@ def of_lightgbm(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
                 yield ("trees", t, inner), tree[inner]
                 continue
             off = np.abs(added - held) * (held != 0)
-            if (off > _PRINTED * np.maximum(added, 1.0)).any():
+            # Numbers of rows are whole, and written in full.
+            few = 0.0 if inner == "internal_count" else _PRINTED * np.maximum(added, 1.0)
+            if (off > few).any():
                 yield ("trees", t, inner), tree[inner]
         if not _numbered(tree):
             yield ("trees", t, "right_child"), tree.get("right_child")
@@ -254,6 +179,7 @@ def of_lightgbm(state: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         try:
             categories = json.loads(categories)
         except (ValueError, RecursionError):
+            yield ("pandas_categorical",), categories
             return
     if isinstance(categories, list) and len(categories) > len(infos) - len(ends):
         yield ("pandas_categorical",), categories

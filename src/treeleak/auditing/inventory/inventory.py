@@ -17,7 +17,7 @@ import numpy as np
 from treeleak.auditing.inventory.beside import holds_more, holds_parts, is_around, rule_beside
 from treeleak.auditing.inventory.budget import within_budget
 from treeleak.auditing.inventory.conditions import Change, Context, Rule
-from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
+from treeleak.auditing.inventory.forms import SHORT, fitted, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, is_plain_name, known_class
 from treeleak.auditing.inventory.layouts import UNNAMED, laid_out
 from treeleak.auditing.inventory.owners import hides_bits
@@ -334,6 +334,9 @@ def _known(part: _Part, context: Context) -> Rule | None:
         return SETTING
     misfit = False
     for rule in _rules_of(part.owner.name, part.name):
+        # What a rule of its own class does not recognise is no formula's numbers, either.
+        if misfit and rule.form is fitted:
+            continue
         # The form first: what a rule asks of a value takes its form for granted.
         fits = rule.rows or accounted or (held and rule.form(part.value, part.owner))
         if fits and rule.when(part.value, context):

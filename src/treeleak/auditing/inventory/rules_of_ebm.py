@@ -12,8 +12,8 @@ from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import n_classes_of, n_columns, numbers_in, whole
 from treeleak.release.stored import StoredObject
 
-_MOST_BAGS = 100
-"""The library takes 14 by default; merged models have those of all."""
+_BAGS, _MOST_BAGS = 14, 100
+"""What the library takes by default; merged models have those of all."""
 _OWNERS = "ExplainableBoosting* DPExplainableBoosting*"
 
 
@@ -23,11 +23,12 @@ def _parts(value: Any, n: int) -> list[Any] | None:
 
 
 def _n_bags(owner: StoredObject) -> int:
-    """Count the bags by their weights; without these, those that a setting of usual size says."""
+    """Count the bags by their weights; without these, by the setting, or as they are by default."""
     bags = numbers_in(owner.get("bag_weights_"))
     if bags is not None:
         return max(1, bags.size)
-    return max([1, *(n for n in whole([owner.get("outer_bags")]) if n <= forms.SHORT)])
+    stated = owner.get("outer_bags", _BAGS)
+    return max([1, *(n for n in whole([stated]) if n <= forms.SHORT)])
 
 
 def _shapes(owner: StoredObject) -> list[tuple[int, ...]]:
@@ -72,7 +73,9 @@ def _of_terms(before: bool = False, after: bool = False) -> forms.Form:
 def _cuts(value: Any, owner: StoredObject) -> bool:
     """For each column, ascending cuts or numbers of categories, for terms of each size.
 
-    Cuts lie between the ends of the column, and between two of them lies some row.
+    Cuts lie between the ends of the column, and between two of them lies some row, but for a few
+    that somebody chose. Where a file has neither ends nor counts (``detail="minimal"``), nothing
+    shows what the numbers are.
     """
     parts, ends = _parts(value, n_columns(owner)), numbers_in(owner.get("feature_bounds_"))
     if parts is None or not all(
@@ -84,12 +87,18 @@ def _cuts(value: Any, owner: StoredObject) -> bool:
         return False
     if owner.name.startswith("DP"):
         return True
-    if ends is not None and ends.shape == (len(parts), 2):
-        for (low, high), levels in zip(ends, parts, strict=True):
-            cuts = [cut for level in levels if isinstance(level, np.ndarray) for cut in level]
-            if not all(low <= cut <= high for cut in cuts):
-                return False
-    return not any(_has_gaps(weights) for weights in _main_terms(owner))
+    cuts = [
+        (at, cut)
+        for at, levels in enumerate(parts)
+        for level in levels
+        if isinstance(level, np.ndarray)
+        for cut in level
+    ]
+    if ends is None or ends.shape != (len(parts), 2) or owner.get("bin_weights_") is None:
+        return not cuts
+    outside = sum(not ends[at][0] <= cut <= ends[at][1] for at, cut in cuts)
+    empty = sum(int((weights[1:-1] == 0).sum()) for weights in _main_terms(owner))
+    return outside + empty <= forms.SHORT
 
 
 def _main_terms(owner: StoredObject) -> list[Any]:
@@ -97,11 +106,6 @@ def _main_terms(owner: StoredObject) -> list[Any]:
     held = owner.get("bin_weights_")
     counts = [numbers_in(part) for part in held] if isinstance(held, (list, tuple)) else []
     return [part for part in counts if part is not None and part.ndim == 1 and part.any()]
-
-
-def _has_gaps(weights: Any) -> bool:
-    """Say whether a bin is empty, other than those of missing and of unknown values."""
-    return not weights[1:-1].all()
 
 
 def _histograms(value: Any, owner: StoredObject) -> bool:
@@ -173,7 +177,8 @@ def _n_cells(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
 
 def _all_empty(value: Any, _: Any) -> bool:
     """Say whether nothing but zeros stands there."""
-    arrays = [numbers_in(part) for part in value or () if part is not None]
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    arrays = [numbers_in(part) for part in parts if part is not None]
     return all(a is not None and not a.any() for a in arrays)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak.auditing.inventory.derived import of_xgboost
 from treeleak.auditing.inventory.shapes import left_over, without
 from treeleak.auditing.inventory.xgboost_shapes import FILE, sizes_of
 from treeleak.core.errors import BadModel, NotCovered
@@ -22,6 +23,7 @@ from treeleak.hardening.files.document import (
     Digits,
     Document,
     Step,
+    changed,
     dropped,
     few_digits,
     read_document,
@@ -111,7 +113,13 @@ def known(root: Any) -> Any:
     """Keep what XGBoost writes."""
     root = few_digits(root)
     left = left_over(root, FILE, sizes_of(root))
-    return without(root, [place for place, _ in left])
+    root = without(root, [place for place, _ in left])
+    # Gains and values that do not follow from the leaves may be anything.
+    odd = {place[-1] for place, _ in of_xgboost(root)} & {"base_weights", "loss_changes"}
+    for key in sorted(map(str, odd)):
+        for place, change in _in_trees(f"/{key}", zeros):
+            root = changed(root, place.split("/"), change)
+    return root
 
 
 STEPS: tuple[Step, ...] = (

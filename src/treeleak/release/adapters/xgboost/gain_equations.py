@@ -24,7 +24,7 @@ from treeleak.release.tree import Tree
 
 MOST_SOLVED = 1000
 """In one tree: a dense system is solved for each."""
-_MOST_WORK = 5e9
+MOST_WORK = 5e9
 """Cubes of the numbers of nodes, in all trees: a few seconds."""
 FEWEST_NODES = 5
 """With fewer, lambda does not follow from the equations."""
@@ -147,6 +147,11 @@ def settings_from_gains(trees: Sequence[Tree]) -> tuple[float, float] | None:
     return None
 
 
+def missed_by(tree: Tree, rate: float, l2: float) -> float:
+    """Say by which share a tree misses its equations with a learning rate and a lambda."""
+    return _Equations(tree, np.flatnonzero(~tree.is_leaf)).missed(rate, l2)
+
+
 def root_hessian(tree: Tree, rate: float, l2: float) -> float:
     """Give the sum of hessians at a root with two children; NaN where gains and steps do not."""
     if tree.n_nodes < 3 or not _has_equations(tree):
@@ -183,7 +188,7 @@ def restored_rows(
     grown = [(tree, unit) for tree, unit in zip(trees, units, strict=True) if tree.n_nodes > 1]
     if not grown or any(t.n_nodes > MOST_SOLVED or not _has_equations(t) for t, _ in grown):
         return None
-    if sum(float(t.n_nodes) ** 3 for t, _ in grown) > _MOST_WORK:
+    if sum(float(t.n_nodes) ** 3 for t, _ in grown) > MOST_WORK:
         return None
     found = [_Equations(t, np.flatnonzero(~t.is_leaf), unit).rows(rate, l2) for t, unit in grown]
     determined = [rows for rows in found if rows is not None]
