@@ -117,7 +117,6 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run raw --seeds 5-6
 	-$(BIN)/python -m experiments run known_raw --seeds 0
 	-$(BIN)/python -m experiments run gate
-	-$(BIN)/python -m experiments run twins
 
 # How long a browser takes to open 40,000 rows.
 bench-report: $(VENV)/.dev $(VENV)/.browser

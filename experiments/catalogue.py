@@ -38,7 +38,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
-        "twins": "another table behind the same model: what no attack can do better",
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
         "claims": "people isolated by counts alone: none falsely, weights beside chance",
         "bound": "what no attack can exceed, beside what the best attack reaches",
