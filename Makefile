@@ -110,7 +110,6 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run known
 	-$(BIN)/python -m experiments run known --seeds 5-9
 	-$(BIN)/python -m experiments run noisy
-	-$(BIN)/python -m experiments run seeds
 	-$(BIN)/python -m experiments run hidden
 	-$(BIN)/python -m experiments run hidden --seeds 5-9
 	-$(BIN)/python -m experiments run raw --seeds 0 --reference

@@ -41,7 +41,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
         "claims": "people isolated by counts alone: none falsely, weights beside chance",
         "bound": "what no attack can exceed, beside what the best attack reaches",
-        "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
         "usual": "usual settings on raw tables: audits that decide, no part unknown",
         "containers": "files of several models: what leaks inside is shown of the file",
