@@ -56,7 +56,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
         "real_files": "files of old and new versions of libraries, and files that are no model",
-        "report": "the report of 40,000 rows in Chromium",
     }
 )
 """What each of the modules in ``benchmarks`` measures."""
