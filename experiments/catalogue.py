@@ -33,7 +33,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "known": "default forests, whose draws are known: rows in order, calibration",
         "noisy": "forests with noise on their counts, beside the published figures",
         "hidden": "default forests whose draws are hidden, populations",
-        "membership": "who is in the training set, beside LiRA: AUC, calibration",
         "beside_sacro": "membership by predictions, beside SACRO-ML's attacks",
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",

@@ -53,7 +53,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "from one: it errs less at epsilon 10 to 30.",
         ),
         52: (
-            ("hidden", "draft", "membership", "boosted-raw", "raw_boosted"),
+            ("hidden", "draft", "boosted-raw", "raw_boosted"),
             "Priors of what no tree tests are neutral, no longer fitted to tables: Jeffreys' law "
             "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
             "costs count as equal on every processor.",
