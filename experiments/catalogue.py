@@ -15,13 +15,12 @@ from experiments.studies import (
     draft_dp,
     ferry,
     gambs,
-    reconstructor,
 )
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
 _MODULES = (
-    boosted, boosted_raw, default_forests, draft, draft_dp, reconstructor, ferry, gambs,
+    boosted, boosted_raw, default_forests, draft, draft_dp, ferry, gambs,
 )  # fmt: skip
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {study.name: study for module in _MODULES for study in module.STUDIES}

@@ -47,11 +47,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "as sure as they are, intervals hold their share. Known draws of raw tables: classes "
             "come first.",
         ),
-        41: (
-            ("draft-dp-figure-15",),
-            "The reconstructor network learns from five shadow forests of each shadow row, not "
-            "from one: it errs less at epsilon 10 to 30.",
-        ),
         52: (
             ("hidden", "draft", "boosted-raw", "raw_boosted"),
             "Priors of what no tree tests are neutral, no longer fitted to tables: Jeffreys' law "

@@ -19,8 +19,6 @@ _BEST = (5, 10)
 """Trees beyond which, the paper says, the error rises again."""
 _WELL, _BADLY = 5.0, 1.0
 """Budgets above which the missing row is learned, and up to which it is not."""
-_NETWORK = 10.0
-"""Budget up to which the network learns nothing of outliers."""
 
 
 def of_budgets(runs: pd.DataFrame) -> Claims:
@@ -108,18 +106,6 @@ def of_missing_row(runs: pd.DataFrame) -> Claims:
         yield claim("14: at 30 and above, outliers come near to inliers (0.02)", dataset,
                     (means.outliers - means.inliers)[means.index >= 30] < _LITTLE)  # fmt: skip
         yield from _of_perfect(16, dataset, means)
-
-
-def of_network(runs: pd.DataFrame) -> Claims:
-    """Figures 13, 15 and 17: the network."""
-    for dataset, means in _by_budget(runs):
-        yield claim("13: the paper's attack errs less than the network", dataset,
-                    means.exact < means.error, True)  # fmt: skip
-        yield claim("15: inliers err less", dataset, _less(means.inliers, means.outliers), True)
-        few = means.index <= _NETWORK
-        yield claim("15: up to epsilon 10, nothing is learned of outliers (0.02)", dataset,
-                    (means.outliers.iloc[0] - means.outliers)[few][1:] < _LITTLE)  # fmt: skip
-        yield from _of_perfect(17, dataset, means)
 
 
 def _less(some: Any, others: Any) -> Any:

@@ -126,14 +126,6 @@ REASONS: tuple[Reason, ...] = (
         "treeleak's end at its only answer, which takes a second or two even for small forests.",
     ),
     Reason(
-        "draft-dp-figure-15",
-        [{}],
-        "Means of ten runs differ by more than 0.02 now and then, even if nothing else differs: "
-        "forests and missing rows are not the authors', and the mean error of one forest lies far "
-        "from that of another (sd, published sd, apart). How many shadow forests the authors have "
-        "for each shadow row, the paper does not say.",
-    ),
-    Reason(
         "ferry-figure-2-claims",
         [
             {
