@@ -21,7 +21,7 @@ from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
 from experiments.settings import write_figures_by_settings
-from experiments.shown import render_tables, write_figures, write_tables
+from experiments.shown import render_tables, write_tables
 from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
 from experiments.zoo.cli import app as zoo
@@ -55,7 +55,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a study (see `python -m experiments list`).")
 ]
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Where runs, tables and figures are kept.")
+    Path, typer.Option("--out", metavar="DIR", help="Where runs and tables are kept.")
 ]
 QuickRun = Annotated[bool, typer.Option("--quick", help="Some runs of each kind.")]
 AnyVersion = Annotated[
@@ -145,7 +145,7 @@ def show(
     out: Folder = FOLDER,
     any_version: AnyVersion = False,
 ) -> None:
-    """Show the tables so far, and write them and the figures to the folder of the store."""
+    """Show the tables so far, and write them to the folder of the store."""
     study = find_study(name)
     store, total = _made(out, f"; `python -m experiments run {name}` does"), len(study.grid(quick))
     runs = runs_of(study, store, quick, any_version)
@@ -157,7 +157,7 @@ def show(
     table = as_frame(runs)
     tables = study.tables(table)
     render_tables(tables, Console(highlight=False))
-    for path in [*write_tables(tables, out), *write_figures(study.figures(table), out)]:
+    for path in write_tables(tables, out):
         say(str(path))
 
 

@@ -19,7 +19,7 @@ NEAR = 0.15
 """How far the ratio may be from 1."""
 
 _DRAWS = {"none": "exact counts", "known": "known draws", "hidden": "hidden draws"}
-_DP = ("draft-dp-table-1", "draft-dp-table-4", "draft-dp-table-7", "draft-dp-figure-12")
+_DP = ("draft-dp-table-1", "draft-dp-table-4", "draft-dp-table-7")
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
         "hidden": "hidden draws",

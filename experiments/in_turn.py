@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from experiments.runner import as_frame, carry_out, plan
-from experiments.shown import write_figures, write_tables
+from experiments.shown import write_tables
 from experiments.standing import runs_of
 from experiments.store import Store, store_file
 from experiments.study import Study
@@ -62,7 +62,7 @@ def run_in_turn(
     cluster: str | None = None,
     any_version: bool = False,
 ) -> Iterator[Ended]:
-    """Run studies one after the other, and write their tables and figures beside the store.
+    """Run studies one after the other, and write their tables beside the store.
 
     What fails in one ends no other; an interrupt ends all.
     """
@@ -81,7 +81,6 @@ def run_in_turn(
             else:
                 shown = as_frame(runs_of(study, store, quick, any_version))
                 write_tables(study.tables(shown), out)
-                write_figures(study.figures(shown), out)
         except (BadInput, NotCovered) as error:
             status, why = NOT_RUN, str(error)
         except Exception as error:

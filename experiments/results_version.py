@@ -28,17 +28,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             EVERY,
             "The first version, which the runs behind docs/reproduction.md are of.",
         ),
-        19: (
-            ("draft-dp-figure-12",),
-            "With known columns, rows are matched across what was known for the expected error, "
-            "as they are for the true one. Rows and errors are the same.",
-        ),
-        30: (
-            ("draft-figure-5", "draft-known-examples"),
-            "Binary columns that no tree tests are taken to be nearly constant if the model "
-            "looked through many splits. Numbers behind known draws move to where thresholds lie "
-            "halfway between values.",
-        ),
         32: (
             ("boosted-models",),
             "Exact counts of few trees: samples hardly miss counts any more; a tree alone errs "

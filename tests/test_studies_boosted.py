@@ -4,7 +4,6 @@ import json
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,18 +26,6 @@ def small(instead):
 
 def point(**changed):
     return {**boosted.defaults_grid()[0], "model": "HistGradientBoosting", **changed}
-
-
-def test_a_stopped_study_is_a_fair_part():
-    grid = boosted.growth_grid()
-    assert len({tuple(p.items()) for p in grid}) == len(grid)
-    assert grid[: 5 * 45] == boosted.defaults_grid()
-    first = grid[:45]
-    assert {(p["model"], p["table"], p["n_rows"]) for p in first} == {
-        (m, t, n) for m in boosted.LIBRARIES for t in boosted.DATASETS for n in boosted.SMALL
-    }
-    assert {p["seed"] for p in first} == {0}
-    assert ("compas", 10_000) not in {(p["table"], p["n_rows"]) for p in grid}
 
 
 def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypatch, capsys):
@@ -126,8 +113,7 @@ def runs():
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     plain = runs[runs.setting == boosted.DEFAULT]
-    by_rows, _, _ = (t.frame for t in boosted_shown.by_rows(plain))
-    (growth,) = (t.frame for t in boosted_shown.growth(plain))
+    by_rows, _ = (t.frame for t in boosted_shown.by_rows(plain))
     settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
     assert (last.right, last["no answer"], last.runs) == (0.5, 1, "2 of 5")
@@ -137,10 +123,6 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     calibration = boosted_shown.by_rows(plain)[1].frame.set_index("model")
     assert calibration.loc["all", "runs not proved"] == 3
     assert calibration.loc["all", "expected / true"] == pytest.approx(0.3 / 0.4)
-    line = growth[growth.model == "HistGradientBoosting"].iloc[0]
-    # The run that its limit ended takes its size out: two are left, too few to fit.
-    assert line.exponent is None or np.isnan(line.exponent)
-    assert line["runs ended by their limit"] == 1
     assert settings["compas, right"].tolist() == [0.7, 0.25, 0.7, "refused"]
     assert settings["adult, right"].isna().all()
     assert values["no answer"].tolist() == [1]

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments.draft_tables import draft_schema
 from experiments.studies import dp_cells, dp_runs
 from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
@@ -19,7 +18,6 @@ from experiments.studies.dp_runs import (
     known_names,
 )
 from experiments.studies.draft_dp import (
-    FIGURE_12,
     FIGURE_13,
     TABLE_1,
     TABLE_4,
@@ -177,10 +175,6 @@ def test_grids_are_the_papers():
     assert {p["told_n"] for p in TABLE_4.grid(quick=True)} == {False}
     assert len(TABLE_7.grid(quick=False)) == 3 * 7 * 5
     assert len(FIGURE_13.grid(quick=False)) == 3 * 7 * 10
-    # Attributes of the three tables, as the adversary may know none to all but one.
-    assert len(FIGURE_12.grid(quick=False)) == 5 * sum(
-        len(draft_schema(d).attributes) for d in dp_cells.DATASETS
-    )
 
 
 def test_published_tables_are_the_papers():

@@ -19,7 +19,7 @@ from experiments.attempt import Case, is_there, say_missing
 from experiments.benchmarks.known_raw_tables import TABLES
 from experiments.raw_boosted_models import DEFAULTS, run
 from experiments.studies.published import read_published
-from experiments.study import Parameters, Record, Study, Table, no_figures, verdict
+from experiments.study import Parameters, Record, Study, Table, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,7 +152,6 @@ STUDIES: Sequence[Study] = (
         quick=quick_grid,
         run=attack,
         tables=tables,
-        figures=no_figures,
         seconds=lambda p: 0.75 * float(p["time_limit"]),
         warm=lambda p: {**p, "n_rows": 100, "seed": 0, "time_limit": 5.0},
         check=have_all,

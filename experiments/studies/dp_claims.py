@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.claims import claim, falls
-from experiments.studies.dp_cells import CELL, METHODS, TREES, typed
+from experiments.studies.dp_cells import CELL, TREES, typed
 
 Claims = Iterator[dict[str, Any]]
 LEAK = 0.05
@@ -65,15 +65,6 @@ def of_one_forest(runs: pd.DataFrame) -> Claims:
         yield line | {"published": published, "treeleak": run["tail"]}
 
 
-def of_time(runs: pd.DataFrame) -> Claims:
-    """Figure 10: error by the time allowed, and by rows."""
-    for (dataset, method), own in runs.groupby(["dataset", "method"]):
-        name = METHODS[str(method)]
-        errors = own.pivot_table("error", "time_limit", "n_rows")
-        yield claim(f"{name}: more time mostly lowers the error", dataset, falls(errors))
-        yield claim(f"{name}: more rows end at a lower error", dataset, falls(errors.iloc[-1]))
-
-
 def of_rows(runs: pd.DataFrame) -> Claims:
     """Figure 11: accuracies and errors by rows."""
     for dataset, own in runs.groupby("dataset"):
@@ -84,14 +75,6 @@ def of_rows(runs: pd.DataFrame) -> Claims:
         fall = (means.iloc[0] - means)[1:]
         yield claim("the error falls by more than that of a guess", dataset,
                     fall.error > fall.guess)  # fmt: skip
-
-
-def of_known_columns(runs: pd.DataFrame) -> Claims:
-    """Figure 12: some attributes are known."""
-    for dataset, own in runs.groupby("dataset"):
-        means = own.groupby("known").error.mean()
-        yield claim("known attributes do not help with the others", dataset,
-                    means.iloc[1:] > means.iloc[0] - _LITTLE, True)  # fmt: skip
 
 
 def of_missing_row(runs: pd.DataFrame) -> Claims:

@@ -63,28 +63,6 @@ REASONS: tuple[Reason, ...] = (
         "which miss a few counts; where next to one is left, that blurs the last few values.",
     ),
     Reason(
-        "draft-figure-4-claims",
-        [
-            {"the paper says": "of many trees of depth 2, those with known draws leave less"},
-            {"the paper says": "with known draws, 100 trees of depth 2 leave an error close to 0"},
-        ],
-        "The paper's benchmark knows more than how often each tree drew each row: also in which "
-        "leaf of each tree the row lies. From draws alone, rows of shallow trees are often not "
-        "found within 30 s (unanswered).",
-    ),
-    Reason(
-        "draft-figure-4-claims",
-        [{"the paper says": "but for very shallow trees, no more are needed unbagged"}],
-        "With known draws, each row has counts of its own, which every tree narrows: treeleak's "
-        "propagation needs fewer trees for them than its search without bootstrap.",
-    ),
-    Reason(
-        "draft-figure-5-claims",
-        [{}],
-        "With nothing known, treeleak's error is next to none already (the paper's is not): one "
-        "value more or less, or a run ended by its limit, decides the order.",
-    ),
-    Reason(
         "draft-dp-figures-2-to-9-claims",
         [{"the paper says": "at epsilon 0.1, it is not"}],
         "Of many tables that are as likely, treeleak's answer is the middle, which is nearer to "
@@ -102,12 +80,6 @@ REASONS: tuple[Reason, ...] = (
         [{"the paper says": "at epsilon 0.1, forests often predict no better than the majority"}],
         "treeleak counts a noisy count below zero as zero when a forest predicts, so that "
         "accuracies at small budgets are not the authors'.",
-    ),
-    Reason(
-        "draft-dp-figure-10-claims",
-        [{}],
-        "Within 60 s on two threads, the paper's formulation has answers for up to 100 rows only, "
-        "and these come late; where it has none, there is no point.",
     ),
     Reason(
         "draft-dp-table-2",
