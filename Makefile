@@ -115,7 +115,6 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run raw --seeds 0 --reference
 	-$(BIN)/python -m experiments run raw --seeds 5-6
 	-$(BIN)/python -m experiments run known_raw --seeds 0
-	-$(BIN)/python -m experiments run gate
 
 $(VENV)/.uv: | $(BIN)/python
 	-$(BIN)/python -m pip install --quiet --no-compile uv
