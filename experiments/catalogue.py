@@ -44,8 +44,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "containers": "files of several models: what leaks inside is shown of the file",
         "joined": "two forests of one table in one file, beside each of them alone",
         "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",
-        "gate": "lies about models that leak: none may pass",
-        "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
         "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
         "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
