@@ -7,8 +7,7 @@ import json
 import numpy as np
 
 from experiments.benchmarks import formats
-from experiments.benchmarks.mutation_formats import FORMATS
-from experiments.benchmarks.mutation_seeds import MODELS
+from experiments.benchmarks.formats import MODELS
 from treeleak.release import to_release
 
 OUTCOMES = MODELS / "outcomes"
@@ -40,7 +39,3 @@ def test_rows_of_an_old_binary_are_held_against_those_of_json():
     assert formats.same_rows(OLD / "logistic.json", OLD / "logistic.model", 60) == 1
     bare = MODELS / "printed" / "xgboost-3.2.0" / "squared.bare.txt"
     assert formats.same_rows(bare, bare, 20) is None
-
-
-def test_mutations_are_those_of_formats_that_there_are():
-    assert set(formats.FORMATS) <= set(FORMATS)
