@@ -47,11 +47,9 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
         "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
         "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
-        "mutations": "valid files, changed by chance: no crash, hang or too much memory",
         "calibration": "how often values are right that are said to be right so often",
         "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
-        "real_files": "files of old and new versions of libraries, and files that are no model",
     }
 )
 """What each of the modules in ``benchmarks`` measures."""

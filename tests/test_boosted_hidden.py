@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.benchmarks import real_models
+from experiments.zoo import settings
 from helpers.boosted import needs
 from helpers.examples import examples, spread
 from helpers.hidden_rows import BOOSTED, clean
@@ -204,7 +204,7 @@ def table(rng, n=60):
 ORDINARY = [
     (library, *setting)
     for library in ("xgboost", "lightgbm", "catboost")
-    for setting in real_models.SETTINGS[library]
+    for setting in settings.SETTINGS[library]
 ]
 
 
@@ -212,7 +212,7 @@ ORDINARY = [
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_in_an_ordinary_model_is_unknown(library, name, rows, params, tmp_path):
     needs(library)
-    make, data = real_models.MAKERS[library], real_models.table(rows)
+    make, data = settings.MAKERS[library], settings.table(rows)
     for form in ({"_save": "pkl"}, {}):
         stored = read_model(make({**params, **form}, data, tmp_path / name), trust_pickle=True)
         assert [(e.where, e.names) for e in unknown(stored)] == []
