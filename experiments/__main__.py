@@ -16,7 +16,6 @@ from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
 from experiments.expected import NEAR, expected_and_true
 from experiments.headline import rewrite
-from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
@@ -31,8 +30,6 @@ from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
 
 FAILED = 1
-ALL = "all"
-"""Stands for all studies, one after the other."""
 
 
 class _Run(TyperCommand):
@@ -85,7 +82,7 @@ def run(
         str,
         typer.Argument(
             metavar="NAME",
-            help=f"Name of a study (see `python -m experiments list`), or `{ALL}`.",
+            help="Name of a study (see `python -m experiments list`).",
         ),
     ],
     quick: QuickRun = False,
@@ -101,9 +98,6 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing, and show the table. Stopped studies go on where they stopped."""
-    if name == ALL:
-        _run_all(out, quick, jobs, cluster, any_version)
-        return
     study, store = find_study(name), Store(store_file(out))
     todo = plan(study, store, quick, any_version)
     if not quiet:
@@ -122,19 +116,6 @@ def run(
         raise typer.Exit(INTERRUPTED)
     show(name, quick, out, any_version)
     if outcome.failed:
-        raise typer.Exit(FAILED)
-
-
-def _run_all(out: Path, quick: bool, jobs: int, cluster: str | None, any_version: bool) -> None:
-    """Run all studies, and print a line for each as it ends."""
-    ended = []
-    for one in run_in_turn(catalogue.STUDIES.values(), out, quick, jobs, cluster, any_version):
-        typer.echo(one.line)
-        ended.append(one)
-    typer.echo(closing_line(ended))
-    if any(one.interrupted for one in ended):
-        raise typer.Exit(INTERRUPTED)
-    if any(one.status != DONE for one in ended):
         raise typer.Exit(FAILED)
 
 

@@ -411,49 +411,6 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "361" in failed.stdout
 
 
-def test_all_studies_in_one_command_say_how_each_ended(tmp_path, known_studies):
-    def missing():
-        raise BadInput("no tables")
-
-    def untabled(_):
-        raise ValueError("no columns")
-
-    others = {
-        "thirteen": {"quick": lambda: [{"x": 13, "wait": 0.0}]},
-        "lacking": {"check": missing},
-        "untabled": {"tables": untabled},
-    }
-    own = {name: study(20, name=name, **changed) for name, changed in others.items()}
-    known_studies(toy=study(20), **own)
-    ended = run("run", "all", "--quick", "--out", tmp_path)
-    assert ended.exit_code == 1
-    assert re.sub(r"\d+ s\b", "… s", ended.stdout).splitlines() == [
-        "toy: done, 4 runs, … s",
-        "thirteen: FAILED, 0 runs, … s: 1 runs failed: ValueError: thirteen",
-        "lacking: not run, 0 runs, … s: no tables",
-        "untabled: FAILED, 4 runs, … s: ValueError: no columns",
-        "1 of 4 studies done, … s",
-    ]
-    known_studies(toy=study(20))
-    again = run("run", "all", "--quick", "--out", tmp_path)
-    assert again.exit_code == 0
-    assert "toy: done, 0 runs, 4 were there" in again.stdout
-
-
-def test_an_interrupt_ends_all_studies_and_keeps_what_is_done(tmp_path, known_studies):
-    def stopped(parameters):
-        if parameters["x"] == 5:
-            raise KeyboardInterrupt
-        return {"square": parameters["x"] ** 2}
-
-    own = {"toy": study(20, run=stopped), "later": study(20, name="later")}
-    known_studies(**own)
-    ended = run("run", "all", "--quick", "--out", tmp_path)
-    assert ended.exit_code == 130
-    assert "toy: FAILED, 1 runs" in ended.stdout
-    assert "later" not in ended.stdout
-
-
 def test_a_run_without_an_answer_in_time_is_a_run_without_an_answer(instead, breaks):
     breaks(treeleak, "reconstruct", TimeUp("the time limit of 1 s was reached"))
     instead("draft", lambda _: treeleak.datasets.load_compas(), forests)
