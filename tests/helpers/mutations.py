@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -197,6 +199,22 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value[key])
 
 
+def of_archive(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Change a member, and pack all again; sometimes change bytes of the whole."""
+    if rng.random() < 0.15:
+        return of_bytes(rng, data, others)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = "schema.json" if rng.random() < 0.7 else rng.choice(sorted(members))
+    change = of_json if name == "schema.json" else of_bytes
+    members[name] = change(rng, members[name], [*members.values()])
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for own, content in members.items():
+            packed.writestr(zipfile.ZipInfo(own), content)
+    return out.getvalue()
+
+
 def used(path: Path) -> None:
     """Read a model and look through it, as a command does before it attacks."""
     content = read_model(path)
@@ -230,7 +248,7 @@ FORMATS: Mapping[str, Format] = {
     "release": (".json", releases, of_json, used),
     "rules": (".json", rules, of_json, used),
     "schema": (".toml", _schemas, of_text, Schema.read),
-    "skops": (".skops", _stored("1.9.1/*.skops"), of_bytes, used),
+    "skops": (".skops", _stored("1.9.1/*.skops"), of_archive, used),
     "xgboost": (".json", _stored("boosted/xgboost-*/*.json"), of_json, used),
     "xgboost ubj": (".ubj", _stored("boosted/xgboost-*/*.ubj"), of_bytes, used),
     "xgboost, old": (".model", _stored("printed/*/*.model"), of_bytes, used),
