@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from experiments.studies import (
     boosted,
-    boosted_raw,
     default_forests,
     draft,
     draft_dp,
@@ -20,7 +19,7 @@ from experiments.study import Study
 from treeleak.core.errors import BadInput
 
 _MODULES = (
-    boosted, boosted_raw, default_forests, draft, draft_dp, ferry, gambs,
+    boosted, default_forests, draft, draft_dp, ferry, gambs,
 )  # fmt: skip
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {study.name: study for module in _MODULES for study in module.STUDIES}
@@ -47,7 +46,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
         "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
         "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
-        "calibration": "how often values are right that are said to be right so often",
         "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
     }

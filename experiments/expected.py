@@ -27,7 +27,6 @@ _KINDS: Mapping[str, str] = MappingProxyType(
         "draft-dp-figure-13": "noise, all rows known but one",
         "boosted": "boosted",
         "boosted-models": "boosted",
-        "boosted-raw": "boosted, raw numbers",
         "raw_boosted": "boosted, raw numbers",
     }
 )

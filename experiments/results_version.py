@@ -37,7 +37,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "come first.",
         ),
         52: (
-            ("hidden", "draft", "boosted-raw", "raw_boosted"),
+            ("hidden", "draft", "raw_boosted"),
             "Priors of what no tree tests are neutral, no longer fitted to tables: Jeffreys' law "
             "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
             "costs count as equal on every processor.",
@@ -53,7 +53,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "counts contradict each other: they have that time, and such counts end as unknown.",
         ),
         55: (
-            ("boosted-raw", "raw_boosted"),
+            ("raw_boosted",),
             "Boosted models on raw numbers: a row has each value of its box as often as it is "
             "frequent in its column.",
         ),
@@ -70,7 +70,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "exact",
                 "draft",
                 "default-forests",
-                "calibration",
                 "boosted",
                 "boosted-models",
             ),

@@ -23,7 +23,7 @@ def test_sums_are_compared_and_runs_without_both_errors_left_out(tmp_path, capsy
     for seed, (expected, error) in enumerate(figures):
         record = {"expected_error": expected, "error": error}
         store.add(Run("draft", {"seed": seed, "bootstrap": "none"}, 4, record))
-    store.add(Run("boosted-raw", {"seed": 0}, 2, {"expected": 0.2, "error": 0.1}))
+    store.add(Run("raw_boosted", {"seed": 0}, 2, {"expected": 0.2, "error": 0.1}))
     later = {"seed": 9, "bootstrap": "none"}
     store.add(Run("draft", later, 5, {"expected_error": 0.2, "error": 0.2}))
     published = {"seed": 0, "bootstrap": "none", "method": "reference-cp"}

@@ -11,8 +11,7 @@ import treeleak
 from experiments import boosted_models
 from experiments.headline import boosted_models as headline
 from experiments.headline import boosted_results, boosted_values
-from experiments.studies import boosted, boosted_raw, boosted_shown
-from experiments.study import AHEAD, BEHIND
+from experiments.studies import boosted, boosted_shown
 
 SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 
@@ -32,18 +31,15 @@ def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypa
     for library in ("xgboost", "lightgbm", "catboost"):  # As where they are not installed.
         monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(boosted, "have_tables", lambda: None)
-    monkeypatch.setattr(boosted_raw, "TABLES", dict.fromkeys(boosted_raw.SIZES, lambda: None))
-    assert {p["model"] for p in boosted_raw.quick_grid()} == {"HistGB"}
     for own in boosted.STUDIES:
         assert own.kept_as == "boosted-models"
         assert {p["model"] for p in own.grid(quick=False)} == set(SKLEARN)
         assert {p["model"] for p in own.grid(quick=True)} <= set(SKLEARN)
         assert {p["model"] for p in own.whole} == set(boosted.LIBRARIES)
-    for check in (boosted.have_all, boosted_raw.have_all):
-        check()
-        told = capsys.readouterr().err
-        assert "xgboost" in told
-        assert "treeleak[boosted]" in " ".join(told.split())
+    boosted.have_all()
+    told = capsys.readouterr().err
+    assert "xgboost" in told
+    assert "treeleak[boosted]" in " ".join(told.split())
 
 
 @pytest.mark.parametrize("model", SKLEARN)
@@ -141,24 +137,3 @@ def test_headline_tables_round_no_share_up_to_all():
     assert headline(runs)["adult"].tolist() == ["99.9 %, 1.0 s", "100 %, 1.0 s", "50.0 %"]
     assert boosted_results(runs).right.tolist() == ["99.9 %"] * 3 + ["100 %"] * 3
     assert boosted_values(runs).iloc[0, 3] == "no answer"
-
-
-def raw_line(table, near, seed=0, model="XGB"):
-    return {
-        "model": model, "table": table, "n_rows": 205, "seed": seed, "seconds": 1.0, "near": near,
-        **dict.fromkeys(("shuffled", "others", "exact", "other_exact", "ceiling", "rows"), 0.5),
-        "labels": None,
-    }  # fmt: skip
-
-
-def test_only_answers_of_all_seeds_can_be_ahead_of_the_published_best():
-    runs = pd.DataFrame(
-        [
-            raw_line("stroke", 0.95), raw_line("stroke", None, seed=1),
-            raw_line("diabetes", 0.74), raw_line("diabetes", 0.9, model="LGBM"),
-        ]
-    )  # fmt: skip
-    every, published = boosted_raw.tables(runs)
-    assert every.frame.answered.tolist() == ["1 of 1", "1 of 1", "1 of 2"]
-    assert published.frame.verdict.tolist() == [AHEAD, BEHIND]
-    assert published.frame.published.tolist() == [73.37, 87.63]
