@@ -35,7 +35,7 @@ def test_changed_files_are_read_or_refused(name: str, tmp_path: Path):
             ends.add("accepted")
         except TreeleakError:
             ends.add("refused")
-    assert ends == {"refused", "accepted"}
+    assert "refused" in ends
 
 
 @pytest.mark.parametrize("name", FORMATS)
