@@ -11,10 +11,8 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from experiments import catalogue
-from experiments.benchmarks.frame import show as show_lines
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.expected import NEAR, expected_and_true
 from experiments.headline import rewrite
 from experiments.page import write_page
 from experiments.progress import time_said, watched
@@ -162,17 +160,6 @@ def page(
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
-
-
-@app.command("expected")
-def expected_(out: Folder = FOLDER) -> None:
-    """Compare expected with true errors of stored runs, by kind of evidence."""
-    table = expected_and_true(_made(out))
-    if table.empty:
-        raise BadInput(f"{out}: no run has an expected and a true error")
-    near = (table.ratio - 1.0).abs() <= NEAR
-    title = f"expected and true error, by kind of evidence; floor: within {NEAR:.0%}"
-    show_lines(title, table.assign(met=near))
 
 
 @app.command("settings")
