@@ -44,7 +44,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "joined": "two forests of one table in one file, beside each of them alone",
         "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
-        "ohdsi_bundles": "bundles of OHDSI on simulated patients: rows in order, patients in small leaves",
+        "ohdsi_bundles": "bundles of OHDSI: rows in order, patients in small leaves",
         "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
         "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
