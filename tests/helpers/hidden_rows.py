@@ -123,7 +123,9 @@ def _fitted(make: Callable[[], Any], name: str, hide: Callable[[pd.DataFrame], A
     """A step that was fitted, with something else in an attribute."""
 
     def fit(X: pd.DataFrame) -> Any:
-        step = make().fit(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            step = make().fit(X)
         setattr(step, name, hide(X))
         return step
 
