@@ -396,9 +396,7 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "toy: 4 to run, about" in result.stderr
     assert "225" in result.stdout
-    assert {p.name for p in tmp_path.iterdir()} == {
-        "runs.sqlite", "toy.csv", "toy.md", "toy-figure.png", "toy-figure.svg",
-    }  # fmt: skip
+    assert {p.name for p in tmp_path.iterdir()} == {"runs.sqlite", "toy.csv", "toy.md"}
     assert pd.read_csv(tmp_path / "toy.csv").square.tolist() == [0, 25, 100, 225]
     again = run("run", "toy", "--quick", "--out", tmp_path)
     assert "all 4 runs are done" in again.stderr
@@ -484,11 +482,6 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r.md").read_text()
     assert "### toy\n\nsquares. 19 of 20 runs, results version 1." in text
-    assert (
-        "![none, squares; tables beside it have most of its points as numbers](r/toy-figure.svg)"
-        in text
-    )
     (csv,) = (path for path in (tmp_path / "r").glob("*.csv") if path.name != "tables.csv")
     assert f"[{csv.name}](r/{csv.name})" in text
     assert "15,225" in csv.read_text()
-    assert (tmp_path / "r" / "toy-figure.svg").exists()
