@@ -239,11 +239,6 @@ def _extra(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
     archive.writestr(info, b"")
 
 
-def _rights(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
-    for info, bits in zip(archive.infolist(), _bits(X), strict=False):
-        info.external_attr = int(bits, 2) << 16
-
-
 # --------------------------------------------------------------- pickles, JSON, boosted models
 
 
@@ -347,15 +342,6 @@ def _in_text(change: Callable[[str, pd.DataFrame], str]) -> Hide:
     )
 
 
-def _estimator(name: str, change: Callable[[Any, pd.DataFrame], Any]) -> Hide:
-    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
-        own = _boosted(name, X)
-        change(own, X)
-        path.write_bytes(pickle.dumps(own))
-
-    return hide
-
-
 _ATTRIBUTES = ("learner", "attributes")
 _SKOPS: Mapping[str, Hide] = {
     "attribute: list of lists": _attribute("table_", _lists),
@@ -396,7 +382,6 @@ _SKOPS: Mapping[str, Hide] = {
         lambda z, X: setattr(z.infolist()[0], "comment", _csv(X).encode())
     ),
     "extra field of a member": _zipped(_extra),
-    "rights of members": _zipped(_rights),
     "member that appears twice": _zipped(lambda z, X: z.writestr("schema.json", _csv(X))),
     "bytes before the archive": _bytes(lambda m, X: b"PK\x03\x04" + _raw(X) + skops.io.dumps(m)),
     "bytes behind the archive": _bytes(lambda m, X: skops.io.dumps(m) + _raw(X)),
@@ -472,17 +457,6 @@ _CATBOOST: Mapping[str, Any] = {
     "guid": _set("model_info", "model_guid", make=_digits),
     "key of a split": lambda root, X: root["oblivious_trees"][0].update(rows=_lists(X)),
 }
-_ESTIMATORS: Mapping[str, tuple[str, Any]] = {
-    "XGBoost: settings": (
-        "XGBClassifier", lambda model, X: setattr(model, "monotone_constraints", _lists(X))
-    ),
-    "LightGBM: scores": (
-        "LGBMClassifier", lambda model, X: setattr(model, "_evals_result", {"r": {"m": _lists(X)}})
-    ),
-    "CatBoost: parameter": (
-        "CatBoostClassifier", lambda model, X: model._init_params.update(rows=_lists(X))
-    ),
-}  # fmt: skip
 BOOSTED = (
     *(Way(f"XGBoost: {n}", "json", _in_json("XGBClassifier", c)) for n, c in _XGBOOST.items()),
     *(Way(f"LightGBM: {n}", "txt", _in_text(c)) for n, c in _LIGHTGBM.items()),
@@ -490,5 +464,4 @@ BOOSTED = (
         Way(f"CatBoost: {n}", "json", _in_json("CatBoostClassifier", c))
         for n, c in _CATBOOST.items()
     ),
-    *(Way(n, "pkl", _estimator(*given)) for n, given in _ESTIMATORS.items()),
 )
