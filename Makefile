@@ -17,7 +17,7 @@ ALL := [dev,browser,docs]
 # that it loads anew: many tests start one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-boosted test-plugins test-cluster test-cores test-browser docs bench bench-report clean wheel test-wheel test-lowest
+.PHONY: demo dev dev-all test check style types kernels checked test-slow test-all test-diffprivlib test-boosted test-plugins test-cluster test-cores test-browser docs bench clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -110,18 +110,11 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run known
 	-$(BIN)/python -m experiments run known --seeds 5-9
 	-$(BIN)/python -m experiments run noisy
-	-$(BIN)/python -m experiments run seeds
 	-$(BIN)/python -m experiments run hidden
 	-$(BIN)/python -m experiments run hidden --seeds 5-9
 	-$(BIN)/python -m experiments run raw --seeds 0 --reference
 	-$(BIN)/python -m experiments run raw --seeds 5-6
 	-$(BIN)/python -m experiments run known_raw --seeds 0
-	-$(BIN)/python -m experiments run gate
-	-$(BIN)/python -m experiments run twins
-
-# How long a browser takes to open 40,000 rows.
-bench-report: $(VENV)/.dev $(VENV)/.browser
-	TREELEAK_BROWSER=needed $(BIN)/python -m experiments run report
 
 $(VENV)/.uv: | $(BIN)/python
 	-$(BIN)/python -m pip install --quiet --no-compile uv

@@ -11,16 +11,13 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from experiments import catalogue
-from experiments.benchmarks.frame import show as show_lines
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.expected import NEAR, expected_and_true
 from experiments.headline import rewrite
-from experiments.in_turn import DONE, closing_line, run_in_turn
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
-from experiments.shown import render_tables, write_figures, write_tables
+from experiments.shown import render_tables, write_tables
 from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
 from experiments.zoo.cli import app as zoo
@@ -30,8 +27,6 @@ from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
 
 FAILED = 1
-ALL = "all"
-"""Stands for all studies, one after the other."""
 
 
 class _Run(TyperCommand):
@@ -54,7 +49,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a study (see `python -m experiments list`).")
 ]
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Where runs, tables and figures are kept.")
+    Path, typer.Option("--out", metavar="DIR", help="Where runs and tables are kept.")
 ]
 QuickRun = Annotated[bool, typer.Option("--quick", help="Some runs of each kind.")]
 AnyVersion = Annotated[
@@ -84,7 +79,7 @@ def run(
         str,
         typer.Argument(
             metavar="NAME",
-            help=f"Name of a study (see `python -m experiments list`), or `{ALL}`.",
+            help="Name of a study (see `python -m experiments list`).",
         ),
     ],
     quick: QuickRun = False,
@@ -100,9 +95,6 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing, and show the table. Stopped studies go on where they stopped."""
-    if name == ALL:
-        _run_all(out, quick, jobs, cluster, any_version)
-        return
     study, store = find_study(name), Store(store_file(out))
     todo = plan(study, store, quick, any_version)
     if not quiet:
@@ -124,19 +116,6 @@ def run(
         raise typer.Exit(FAILED)
 
 
-def _run_all(out: Path, quick: bool, jobs: int, cluster: str | None, any_version: bool) -> None:
-    """Run all studies, and print a line for each as it ends."""
-    ended = []
-    for one in run_in_turn(catalogue.STUDIES.values(), out, quick, jobs, cluster, any_version):
-        typer.echo(one.line)
-        ended.append(one)
-    typer.echo(closing_line(ended))
-    if any(one.interrupted for one in ended):
-        raise typer.Exit(INTERRUPTED)
-    if any(one.status != DONE for one in ended):
-        raise typer.Exit(FAILED)
-
-
 @app.command()
 def show(
     name: Name,
@@ -144,7 +123,7 @@ def show(
     out: Folder = FOLDER,
     any_version: AnyVersion = False,
 ) -> None:
-    """Show the tables so far, and write them and the figures to the folder of the store."""
+    """Show the tables so far, and write them to the folder of the store."""
     study = find_study(name)
     store, total = _made(out, f"; `python -m experiments run {name}` does"), len(study.grid(quick))
     runs = runs_of(study, store, quick, any_version)
@@ -156,7 +135,7 @@ def show(
     table = as_frame(runs)
     tables = study.tables(table)
     render_tables(tables, Console(highlight=False))
-    for path in [*write_tables(tables, out), *write_figures(study.figures(table), out)]:
+    for path in write_tables(tables, out):
         say(str(path))
 
 
@@ -180,17 +159,6 @@ def page(
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
-
-
-@app.command("expected")
-def expected_(out: Folder = FOLDER) -> None:
-    """Compare expected with true errors of stored runs, by kind of evidence."""
-    table = expected_and_true(_made(out))
-    if table.empty:
-        raise BadInput(f"{out}: no run has an expected and a true error")
-    near = (table.ratio - 1.0).abs() <= NEAR
-    title = f"expected and true error, by kind of evidence; floor: within {NEAR:.0%}"
-    show_lines(title, table.assign(met=near))
 
 
 @app.command("export")

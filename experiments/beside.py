@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from experiments.study import verdict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ROUNDED = 1e-6
 """What published means are rounded by, at most."""
@@ -46,8 +42,3 @@ def on_their_seeds(
     answered = published.assign(seed=published.seeds.str.split()).explode("seed").dropna()
     same = runs.merge(answered[[*keys, "seed"]].astype({"seed": int}), "inner", [*keys, "seed"])
     return same.groupby(keys).error.mean().rename("same_seeds").reset_index()
-
-
-def draw_published(ax: Axes, published: pd.DataFrame, x: str) -> None:
-    """Draw published errors over a column, where there are any."""
-    ax.plot(published[x], published.error, ":", color="black", label="published")

@@ -9,19 +9,17 @@ from types import MappingProxyType
 
 from experiments.studies import (
     boosted,
-    boosted_raw,
     default_forests,
     draft,
     draft_dp,
     ferry,
     gambs,
-    reconstructor,
 )
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
 _MODULES = (
-    boosted, boosted_raw, default_forests, draft, draft_dp, reconstructor, ferry, gambs,
+    boosted, default_forests, draft, draft_dp, ferry, gambs,
 )  # fmt: skip
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {study.name: study for module in _MODULES for study in module.STUDIES}
@@ -33,32 +31,23 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "known": "default forests, whose draws are known: rows in order, calibration",
         "noisy": "forests with noise on their counts, beside the published figures",
         "hidden": "default forests whose draws are hidden, populations",
-        "membership": "who is in the training set, beside LiRA: AUC, calibration",
         "beside_sacro": "membership by predictions, beside SACRO-ML's attacks",
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",
         "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
-        "twins": "another table behind the same model: what no attack can do better",
         "raw_boosted": "boosted models on raw columns, beside what the population alone gives",
         "claims": "people isolated by counts alone: none falsely, weights beside chance",
         "bound": "what no attack can exceed, beside what the best attack reaches",
-        "seeds": "the search for a forest seed that was taken out of the file",
         "verdicts": "audits of models of which it is known whether they leak",
         "usual": "usual settings on raw tables: audits that decide, no part unknown",
         "containers": "files of several models: what leaks inside is shown of the file",
         "joined": "two forests of one table in one file, beside each of them alone",
         "oob": "out-of-bag predictions as evidence: rows in leaves of trees that did not draw them",
-        "gate": "lies about models that leak: none may pass",
-        "hidden_rows": "tables hidden in a model's file: none may pass",
         "folders": "rows beside a model in folders and archives: all found, none on clean ones",
-        "ohdsi": "bundles of OHDSI PatientLevelPrediction: rows in order, patients in small leaves",
+        "ohdsi_bundles": "bundles of OHDSI: rows in order, patients in small leaves",
         "formats": "R, YDF, EBM, survival forests, dumps: what comes back, beside floors",
-        "mutations": "valid files, changed by chance: no crash, hang or too much memory",
-        "calibration": "how often values are right that are said to be right so often",
         "random_models": "random models over all settings of four libraries: no wrong proof",
         "reading_ease": "how easy the first pages are to read",
-        "real_files": "files of old and new versions of libraries, and files that are no model",
-        "report": "the report of 40,000 rows in Chromium",
     }
 )
 """What each of the modules in ``benchmarks`` measures."""

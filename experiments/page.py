@@ -10,8 +10,6 @@ import pandas as pd
 
 from experiments.overview import headed, in_order, overview
 from experiments.results_version import say_versions
-from experiments.runner import as_frame
-from experiments.shown import write_figures
 from experiments.standing import Standing, runs_of, standing
 from experiments.store import Store
 from experiments.studies.reasons import reason_for, worse_lines
@@ -33,7 +31,7 @@ has the title of each table, and what a reader should know of it.
 
 
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
-    """Write the page, and its tables and figures into a folder beside it; say where.
+    """Write the page, and its tables into a folder beside it; say where.
 
     A study of which not more than half is done is counted, and not shown: others may have made its
     runs for a part of what it draws.
@@ -53,8 +51,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         if not own.shown:
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
-        files[study.name] = [*(_write_table(table, folder) for table in own.tables), *drawn]
+        files[study.name] = [_write_table(table, folder) for table in own.tables]
     if not files:
         raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
     index = folder / "tables.csv"
@@ -81,13 +78,8 @@ def _write_table(table: Table, folder: Path) -> Path:
 
 def _section(own: Standing, page: Path, files: Sequence[Path]) -> str:
     counts = [f"{n} {v}" for v in (AGREES, AHEAD, BEHIND, DIFFERS) if (n := own.lines(v))]
-    paths = {p: os.path.relpath(p, page.parent) for p in files}
-    links = [f"[{p.name}]({at})" for p, at in paths.items() if p.suffix == ".csv"]
-    told = (
-        f"{own.study.paper}, {own.study.what}; tables beside it have most of its points as numbers"
-    )
-    pictures = [f"\n![{told}]({at})\n" for p, at in paths.items() if p.suffix == ".svg"]
+    links = [f"[{p.name}]({os.path.relpath(p, page.parent)})" for p in files]
     return (
         f"### {own.study.name}\n\n{own.study.what}. {own.done:,} of {own.total:,} runs, "
-        f"{say_versions(own.versions)}. {', '.join([*counts, *links])}\n{''.join(pictures)}"
+        f"{say_versions(own.versions)}. {', '.join([*counts, *links])}\n"
     )

@@ -28,17 +28,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             EVERY,
             "The first version, which the runs behind docs/reproduction.md are of.",
         ),
-        19: (
-            ("draft-dp-figure-12",),
-            "With known columns, rows are matched across what was known for the expected error, "
-            "as they are for the true one. Rows and errors are the same.",
-        ),
-        30: (
-            ("draft-figure-5", "draft-known-examples"),
-            "Binary columns that no tree tests are taken to be nearly constant if the model "
-            "looked through many splits. Numbers behind known draws move to where thresholds lie "
-            "halfway between values.",
-        ),
         32: (
             ("boosted-models",),
             "Exact counts of few trees: samples hardly miss counts any more; a tree alone errs "
@@ -47,13 +36,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "as sure as they are, intervals hold their share. Known draws of raw tables: classes "
             "come first.",
         ),
-        41: (
-            ("draft-dp-figure-15",),
-            "The reconstructor network learns from five shadow forests of each shadow row, not "
-            "from one: it errs less at epsilon 10 to 30.",
-        ),
         52: (
-            ("hidden", "draft", "membership", "boosted-raw", "raw_boosted"),
+            ("hidden", "draft", "raw_boosted"),
             "Priors of what no tree tests are neutral, no longer fitted to tables: Jeffreys' law "
             "of the share of ones, an exponential density beyond the outermost thresholds. Equal "
             "costs count as equal on every processor.",
@@ -69,7 +53,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "counts contradict each other: they have that time, and such counts end as unknown.",
         ),
         55: (
-            ("boosted-raw", "raw_boosted"),
+            ("raw_boosted",),
             "Boosted models on raw numbers: a row has each value of its box as often as it is "
             "frequent in its column.",
         ),
@@ -86,7 +70,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
                 "exact",
                 "draft",
                 "default-forests",
-                "calibration",
                 "boosted",
                 "boosted-models",
             ),

@@ -1,24 +1,19 @@
-"""What is shown of a study: tables on the terminal and in files, figures in files."""
+"""What is shown of a study: tables on the terminal and in files."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from experiments.drawing import styled
 from experiments.study import Table
 from treeleak.core.output import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def render_tables(tables: Iterable[Table], console: Console) -> None:
@@ -53,24 +48,6 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
         write_file(csv, table.frame.to_csv(index=False))
         write_file(text, f"# {table.title}\n\n{as_markdown(table)}")
         written += [csv, text]
-    return written
-
-
-def write_figures(
-    figures: Mapping[str, Figure], folder: Path, endings: Sequence[str] = ("png", "svg")
-) -> list[Path]:
-    """Write each figure, as PNG and as SVG unless told otherwise; say where."""
-    written = []
-    for name, figure in figures.items():
-        for ending in endings:
-            path = folder / f"{name}.{ending}"
-            # Without a date, and with the style's seed for names, equal runs give equal files.
-            dated: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
-            with styled():
-                drawn = io.BytesIO()
-                figure.savefig(drawn, format=ending, dpi=200, bbox_inches="tight", **dated)
-            write_file(path, drawn.getvalue())
-            written.append(path)
     return written
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.results_version import results_version
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 AHEAD, BEHIND = "ahead", "BEHIND"
 """What stands in a table's column ``verdict``."""
@@ -69,8 +66,6 @@ class Study:
         comes from its parameters.
     tables : callable
         From runs (parameters and records as columns) to what is shown.
-    figures : callable
-        From runs to figures, by their name for files.
     seconds : callable
         About how long a run takes, for the estimate before there are any.
     warm : callable or None
@@ -93,7 +88,6 @@ class Study:
     quick: Callable[[], Sequence[Parameters]]
     run: Callable[[Parameters], Record]
     tables: Callable[[pd.DataFrame], Sequence[Table]]
-    figures: Callable[[pd.DataFrame], Mapping[str, Figure]]
     seconds: Callable[[Parameters], float]
     warm: Callable[[Parameters], Parameters] | None = None
     check: Callable[[], None] | None = None
@@ -128,7 +122,7 @@ class Study:
         BadInput
             If runs have different ones.
         """
-        grid = self.grid(quick=False)
+        grid = self.whole
         names = list(grid[0])
         if any(set(p) != set(names) for p in grid):
             raise BadInput(f"{self.name}: runs have different parameters")
@@ -145,8 +139,3 @@ def _each_once(grid: Sequence[Parameters]) -> list[Parameters]:
 def verdict(ahead: bool) -> str:
     """Say who is ahead."""
     return AHEAD if ahead else BEHIND
-
-
-def no_figures(runs: pd.DataFrame) -> dict[str, Figure]:  # noqa: ARG001
-    """Draw nothing: for studies of tables."""
-    return {}

@@ -80,9 +80,7 @@ def test_schema_and_policy_may_be_paths(audited, tmp_path):
         treeleak.audit(tree, schema=tmp_path / "absent.toml")
 
 
-@pytest.mark.parametrize(
-    "function", ["audit", "reconstruct", "informed_audit", "harden"]
-)
+@pytest.mark.parametrize("function", ["audit", "reconstruct", "informed_audit", "harden"])
 def test_what_is_given_has_types(function):
     given = inspect.signature(getattr(treeleak, function)).parameters
     loose = [name for name, p in given.items() if p.annotation in ("Any", "Any | None")]

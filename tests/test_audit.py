@@ -25,9 +25,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from experiments.partial_error import partial_error
 from helpers.documents import valid
 from helpers.models import without_seeds
+from helpers.partial_error import partial_error
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Policy, Variant, judge

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments.benchmarks import real_models
+from experiments.zoo import settings
 from helpers.cli import run
 from helpers.examples import seeds, spread
 from treeleak.auditing.inventory import owners
@@ -320,7 +320,7 @@ UNCOUNTED = ("vector_leaves", "zero_missing", "linear_trees", "counters", "count
 TRAINED = [
     (library, end, *setting)
     for library, ends in NATIVE.items()
-    for setting in real_models.SETTINGS[library]
+    for setting in settings.SETTINGS[library]
     for end in ends
     if setting[0] != "linear" and "_wrapper" not in setting[2] and "_save" not in setting[2]
 ]
@@ -359,9 +359,9 @@ SAID = {"xgboost": of_xgboost, "lightgbm": of_lightgbm, "catboost": of_catboost}
 @pytest.mark.parametrize(("library", "end", "name", "table", "params"), spread(TRAINED, fast=12))
 def test_the_library_predicts_the_same_to_the_last_bit(library, end, name, table, params, tmp_path):
     pytest.importorskip(library, reason=f"needs treeleak[{library}]")
-    data = real_models.table(table)
+    data = settings.table(table)
     own = {**params, "_save": end, SEEDS[library]: SEED}
-    path = real_models.MAKERS[library](own, data, tmp_path / name)
+    path = settings.MAKERS[library](own, data, tmp_path / name)
     out = hardened(path, tmp_path / f"out.{end}")
     if library != "xgboost":
         assert str(SEED).encode() in path.read_bytes()

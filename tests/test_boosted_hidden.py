@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.benchmarks import real_models
-from experiments.benchmarks.hidden_rows import clean
-from experiments.benchmarks.hidden_rows_boosted import boosted_ways
+from experiments.zoo import settings
 from helpers.boosted import needs
 from helpers.examples import examples, spread
+from helpers.hidden_rows import BOOSTED, clean
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.shapes import word
@@ -31,7 +30,6 @@ from treeleak.release.readers.lightgbm_text import odd_lines
 from treeleak.verification.training_rows import match_training
 
 STORED = Path(__file__).parent / "models" / "boosted"
-WAYS = {name: (ending, hide) for name, ending, hide in boosted_ways()}
 
 
 def unknown(model, n_rows=60):
@@ -41,18 +39,15 @@ def unknown(model, n_rows=60):
 # ------------------------------------------------------------------------------- hidden tables
 
 
-@pytest.mark.parametrize("way", spread(list(WAYS), fast=14))
+@pytest.mark.parametrize("way", spread(BOOSTED, fast=14), ids=lambda way: way.name)
 def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
-    ending, hide = WAYS[way]
     for library in ("xgboost", "lightgbm", "catboost"):
         needs(library)
-    path = tmp_path / f"model.{ending}"
-    hide(None, clean()[1], path)
+    path = tmp_path / f"model.{way.ending}"
+    way.hide(None, clean()[1], path)
     try:
         assert unknown(read_model(path, trust_pickle=True))
     except TreeleakError:
-        return
-    if ending == "pkl":
         return
     kind = format_of(path)
     content = kind.steps[-1].apply(kind.read(path))
@@ -207,7 +202,7 @@ def table(rng, n=60):
 ORDINARY = [
     (library, *setting)
     for library in ("xgboost", "lightgbm", "catboost")
-    for setting in real_models.SETTINGS[library]
+    for setting in settings.SETTINGS[library]
 ]
 
 
@@ -215,7 +210,7 @@ ORDINARY = [
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_in_an_ordinary_model_is_unknown(library, name, rows, params, tmp_path):
     needs(library)
-    make, data = real_models.MAKERS[library], real_models.table(rows)
+    make, data = settings.MAKERS[library], settings.table(rows)
     for form in ({"_save": "pkl"}, {}):
         stored = read_model(make({**params, **form}, data, tmp_path / name), trust_pickle=True)
         assert [(e.where, e.names) for e in unknown(stored)] == []

@@ -57,7 +57,6 @@ def said(lines):
 def test_runs_of_one_kind_of_draws_make_no_claim_of_two():
     runs = pd.DataFrame(errors("adult", "none", 2, {1: 0.3, 100: 0.1}))
     assert list(said(draft_claims.of_bootstrap(runs))) == ["more trees lower the error"]
-    assert list(said(draft_claims.of_known_draws(runs))) == []
 
 
 def test_formulations_are_compared_where_both_have_an_answer():

@@ -21,8 +21,8 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
 
 import treeleak
-from experiments.benchmarks.mutation_seeds import releases
 from helpers import cli
+from helpers.mutations import releases
 from helpers.patient import work
 from treeleak.auditing import run
 from treeleak.auditing.assessors import compared, counts, exposure, isolation

@@ -18,8 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import treeleak
-from experiments.benchmarks.calibration import Case, run
-from helpers.chance import likely_shares
 from helpers.patient import AMPLE
 from treeleak import Numeric, Schema, reconstruct
 from treeleak.attacks.large_grid.bayes_estimate import _sure
@@ -206,17 +204,6 @@ def test_rows_that_miss_what_a_model_discloses_say_no_confidence(missed):
     assert rows["confidence"][0][0] is None
     assert missed.exposure is None or missed.exposure.recovered.probable == 0
     assert missed.to_html()
-
-
-@pytest.mark.slow
-def test_an_answer_is_counted_in_the_bins_of_its_confidence():
-    records = [run(Case("people", "known", True, 300.0, 20, seed)) for seed in range(4)]
-    assert {record["status"] for record in records} <= {"unique", "feasible", "likely"}
-    n, sure, right = np.sum([record["bins"] for record in records], axis=(0, 1))
-    assert 0 < n <= 4 * 20 * 6
-    # Two rows may stand in each other's places: their values are wrong together.
-    least, most = likely_shares(np.full(int(n), sure / n), together=2 * 6)
-    assert least <= right / n <= most
 
 
 def test_a_wrong_value_of_a_group_is_two_wrong_columns():

@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
-from experiments.benchmarks.other_files import FOLDERS, OTHER_FILES
 from helpers.cli import run
 from helpers.examples import spread
+from helpers.other_files import FOLDERS, OTHER_FILES
 from treeleak.core.errors import BadModel, BadSchema, Mismatch, NotCovered
 from treeleak.release import read_model, to_release
 

@@ -8,8 +8,7 @@ import re
 import numpy as np
 
 from experiments.benchmarks import formats
-from experiments.benchmarks.mutation_formats import FORMATS
-from experiments.benchmarks.mutation_seeds import MODELS
+from experiments.benchmarks.formats import MODELS
 from treeleak.release import to_release
 
 OUTCOMES = MODELS / "outcomes"
@@ -43,7 +42,3 @@ def test_rows_of_an_old_binary_are_held_against_those_of_json(tmp_path):
     bare = tmp_path / "bare.json"
     bare.write_text(re.sub(r'\s*, "(gain|cover)": [-\d.e]+', "", printed.read_text()))
     assert formats.same_rows(bare, bare, 20) is None
-
-
-def test_mutations_are_those_of_formats_that_there_are():
-    assert set(formats.FORMATS) <= set(FORMATS)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 from helpers.examples import spread
+from helpers.gate import LABEL, WAYS, Lab, shallow, tried
 from treeleak.auditing.assessors.comparison import check_provided_rows, too_like
 from treeleak.core.errors import Mismatch
 
@@ -22,33 +22,8 @@ def lab(tmp_path_factory):
     return Lab(tmp_path_factory.mktemp("gate"), n_rows=30, n_trees=8)
 
 
-QUICK = [
-    "noise: --n-rows 1",
-    "noise: --n-rows 20",
-    "noise: the file says n_rows 600",
-    "hidden draws: --n-rows 600",
-    "exact: --n-rows 20",
-    "exact: the file says n_rows 20",
-    "exact counts, claimed: gaussian, sigma 50",
-    "exact counts, claimed: discrete Laplace, epsilon 1e-4",
-    "drawn counts, claimed: gaussian, sigma 50, rounded",
-    "exact counts claimed noisy, no labels",
-    "exact counts claimed noisy, other rows of the population",
-    "noise in every other tree only",
-    "noise that adds up to nothing in each tree",
-    "noise on the leaves, exact counts in nodes above",
-    "noise on the counts, exact totals",
-    "leaves name classes, claimed: by chance",
-    "exact: wrong totals",
-    "exact, policy: only harmless limits",
-    "exact, policy: every share may be all",
-    "exact, known: all rows",
-    "noisy, known: all rows but one",
-]
-
-
 @walks_are_short
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", WAYS)
 @pytest.mark.slow
 @pytest.mark.each
 def test_a_way_is_closed(lab, name):
@@ -59,7 +34,7 @@ def test_a_way_is_closed(lab, name):
 
 @pytest.mark.slow
 def test_a_clean_model_passes(lab):
-    found = tried("clean", CLEAN["three shallow trees with large leaves"], lab, time_limit=10)
+    found = tried("clean", shallow, lab, time_limit=10)
     assert (found.status, found.verdict) == (0, "no leak shown"), found
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.partial_error import partial_error
 from helpers.brute_force import as_multiset, datasets, stands_in
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import FEW, cuts_for, schemas, shuffled, some_rows
+from helpers.partial_error import partial_error
 from helpers.releases import counted, counted_as, leaves_of, random_tree
 from treeleak import (
     BadInput,

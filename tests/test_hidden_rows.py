@@ -64,10 +64,9 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
-from experiments.benchmarks.hidden_rows import clean, ways
-from experiments.benchmarks.hidden_rows_boosted import boosted_ways
 from helpers.cli import run
 from helpers.examples import examples, spread
+from helpers.hidden_rows import WAYS, clean
 from helpers.older import made
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
@@ -86,27 +85,13 @@ from treeleak.release.readers.skops_archive import read_value
 from treeleak.release.readers.skops_layout import laid_out
 
 MODELS = Path(__file__).parent / "models"
-BOOSTED = {name for name, *_ in boosted_ways()}  # these are tried in test_boosted_hidden
-WAYS = [way for way in ways() if way.name not in BOOSTED]
 NAMES = [f"{way.ending}: {way.name}" for way in WAYS]
 # What a transformer uses might be what predictions rest on.
 NEEDED = {
     "FunctionTransformer: kw_args",
-    "FunctionTransformer: arguments of a partial",
     "labels of classes",
-    "search: a matrix as a column of choices",
-    "search: a longer column of choices",
-    "search: choices that the grid does not have",
-    "class of a dictionary",
-    "labels of classes: base64",
-    "payloads of numbers that are none: means",
-    "payloads of numbers that are none: categories",
     "categories: base64",
-    "short categories: base64",
     "random projection",
-    "random features",
-    "random features of chi2",
-    "offsets of random features",
     "model in the arguments of a partial",
 }
 DRAWN = {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import treeleak
-from experiments.benchmarks.mutation_seeds import releases
+from helpers.mutations import releases
 from treeleak.auditing import run
 from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require

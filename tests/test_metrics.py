@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 
-from experiments.partial_error import partial_error
 from helpers.examples import examples
+from helpers.partial_error import partial_error
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.metrics import (
     exact_row_share,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from experiments.partial_error import partial_error
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
+from helpers.partial_error import partial_error
 from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from helpers.walks import frequencies, written
 from treeleak import reconstruct

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -27,10 +26,9 @@ from helpers.tables_of import labelled
 from treeleak.attacks import attack_for
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
+from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
-from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
 from treeleak.release.release import Release
 from treeleak.schema import Binary, OneHot, Ordinal, Schema
 from treeleak.side_information.side_information import KnownParts, SideInformation
@@ -372,108 +370,3 @@ def same_atom(part, point, row):
     ]
     n = len(part.atoms)
     return [any(o) for o in of[:n]] == [any(o) for o in of[n:]]
-
-
-# ----------------------------------------------------------------------------- noisy counts
-
-LAWS = [
-    Laplace(1.0, "towards zero"),
-    Laplace(2.0, "towards zero"),
-    DiscreteLaplace(0.7),
-    Gaussian(1.0, "nearest"),
-]
-FOUR = Schema([Binary(c) for c in "abcd"])
-
-
-def noised(release, law, rng):
-    """The release with noise in its leaves, less than 10 rows each."""
-    y = np.arange(-9, 10)
-    p = np.exp(law.log_prob(y))
-    trees = []
-    for tree in release.trees:
-        counts = np.zeros(tree.counts.shape)
-        counts[tree.leaves] = tree.counts[tree.leaves]
-        size = (len(tree.leaves), counts.shape[1])
-        counts[tree.leaves] += rng.choice(y, size=size, p=p / p.sum())
-        trees.append(tree.with_counts(counts=counts, totals=None))
-    return replace(release, trees=tuple(trees), noise=law, n_rows=None)
-
-
-def noisy(seed):
-    """Evidence of noisy counts, and the rows behind it; N between two ends, for odd seeds."""
-    rng = np.random.default_rng(seed)
-    schema = [*SMALL, FOUR][seed % 5]
-    names = shuffled(schema.columns, rng)
-    n_rows = int(rng.integers(1, 5))
-    X, y = some_rows(schema, names, n_rows, rng), rng.integers(2, size=n_rows)
-    trees = [random_tree(rng, cuts_for(schema, names), 2) for _ in range(int(rng.integers(2, 4)))]
-    release = noised(counted(trees, names, X, y, 2), LAWS[seed // 2 % len(LAWS)], rng)
-    ends = (max(1, n_rows - 1), min(4, n_rows + 1)) if seed % 2 else (n_rows, n_rows)
-    return NoisyCounts(Geometry.of(release, schema), n_rows, release.noise, ends), schema, X, y
-
-
-def noise_in(release, X, y):
-    """What each leaf's counts are above those of these rows."""
-    leaves = leaves_of(release, X)
-    deltas = []
-    for t, tree in enumerate(release.trees):
-        held = summed(tree, leaves[:, t], np.eye(len(release.classes))[y])
-        deltas.append((tree.counts - held)[tree.leaves])
-    return np.concatenate(deltas)
-
-
-def log_noise(release, X, y):
-    return release.noise.log_prob(noise_in(release, X, y)).sum()
-
-
-def likeliest(release, points, open_to):
-    """Greatest log-likelihood of rows of which row k is one of ``open_to[k]``: point and class."""
-    brought = np.array(
-        [
-            [noise_in(release, points[:0], np.zeros(0, int)) - noise_in(release, points[[p]], [c])]
-            for p in range(len(points))
-            for c in range(2)
-        ]
-    )[:, 0]
-    held = np.zeros((1, *brought.shape[1:]))
-    for own in open_to:
-        at = [2 * p + c for p, c in own]
-        held = (held[:, None] + brought[at]).reshape(-1, *brought.shape[1:])
-        held = np.unique(held, axis=0)
-    observed = noise_in(release, points[:0], np.zeros(0, int))
-    return release.noise.log_prob(observed - held).sum(axis=(1, 2)).max()
-
-
-def assert_found(answer, release, schema, best):
-    """The optimum that the program reports is that of brute force, and so is its misfit."""
-    assert answer.status == "likely"
-    assert answer.numbers["optimal"]
-    assert_modest(answer)
-    X, y = table_of(answer, release)
-    assert schema.valid(X, release.feature_names).all()
-    assert answer.rows[0].misfit == np.abs(noise_in(release, X, y)).sum()
-    # Logarithms are rounded to 1e-4 for the solver.
-    assert log_noise(release, X, y) == pytest.approx(best, abs=5e-3)
-
-
-@seeds(60, fast=8)
-def test_noisy_counts_the_rows_are_the_likeliest_of_all(seeds):
-    lengths = []
-    for seed in seeds:
-        evidence, schema, X, y = noisy(seed)
-        release = evidence.geometry.release
-        points = all_points(schema, release.feature_names)
-        points = points[np.unique(leaves_of(release, points), axis=0, return_index=True)[1]]
-        places = list(itertools.product(range(len(points)), range(2)))
-        least, most = evidence.rows_between
-        best = max(likeliest(release, points, [places] * n) for n in range(least, most + 1))
-        assert best >= log_noise(release, X, y)
-        answer = attacked(evidence, seed=seed)
-        assert_found(answer, release, schema, best)
-        n_rows = len(answer.rows[0].values)
-        assert least <= n_rows <= most
-        assert not answer.ordered
-        lengths.append(n_rows - len(X))
-    # Rows are left out, and added, where their number is not known.
-    assert {-1, 0, 1} <= set(lengths)
-    assert set(lengths[::2]) == {0}

@@ -4,7 +4,6 @@ import json
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,8 +11,7 @@ import treeleak
 from experiments import boosted_models
 from experiments.headline import boosted_models as headline
 from experiments.headline import boosted_results, boosted_values
-from experiments.studies import boosted, boosted_raw, boosted_shown
-from experiments.study import AHEAD, BEHIND
+from experiments.studies import boosted, boosted_shown
 
 SKLEARN = ("HistGradientBoosting", "GradientBoosting")
 
@@ -29,34 +27,19 @@ def point(**changed):
     return {**boosted.defaults_grid()[0], "model": "HistGradientBoosting", **changed}
 
 
-def test_a_stopped_study_is_a_fair_part():
-    grid = boosted.growth_grid()
-    assert len({tuple(p.items()) for p in grid}) == len(grid)
-    assert grid[: 5 * 45] == boosted.defaults_grid()
-    first = grid[:45]
-    assert {(p["model"], p["table"], p["n_rows"]) for p in first} == {
-        (m, t, n) for m in boosted.LIBRARIES for t in boosted.DATASETS for n in boosted.SMALL
-    }
-    assert {p["seed"] for p in first} == {0}
-    assert ("compas", 10_000) not in {(p["table"], p["n_rows"]) for p in grid}
-
-
 def test_without_a_library_its_runs_are_left_out_and_the_extra_is_named(monkeypatch, capsys):
     for library in ("xgboost", "lightgbm", "catboost"):  # As where they are not installed.
         monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(boosted, "have_tables", lambda: None)
-    monkeypatch.setattr(boosted_raw, "TABLES", dict.fromkeys(boosted_raw.SIZES, lambda: None))
-    assert {p["model"] for p in boosted_raw.quick_grid()} == {"HistGB"}
     for own in boosted.STUDIES:
         assert own.kept_as == "boosted-models"
         assert {p["model"] for p in own.grid(quick=False)} == set(SKLEARN)
         assert {p["model"] for p in own.grid(quick=True)} <= set(SKLEARN)
         assert {p["model"] for p in own.whole} == set(boosted.LIBRARIES)
-    for check in (boosted.have_all, boosted_raw.have_all):
-        check()
-        told = capsys.readouterr().err
-        assert "xgboost" in told
-        assert "treeleak[boosted]" in " ".join(told.split())
+    boosted.have_all()
+    told = capsys.readouterr().err
+    assert "xgboost" in told
+    assert "treeleak[boosted]" in " ".join(told.split())
 
 
 @pytest.mark.parametrize("model", SKLEARN)
@@ -126,8 +109,7 @@ def runs():
 
 def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     plain = runs[runs.setting == boosted.DEFAULT]
-    by_rows, _, _ = (t.frame for t in boosted_shown.by_rows(plain))
-    (growth,) = (t.frame for t in boosted_shown.growth(plain))
+    by_rows, _ = (t.frame for t in boosted_shown.by_rows(plain))
     settings, values = (t.frame for t in boosted_shown.by_setting(runs))
     last = by_rows[(by_rows.rows == 1000)].iloc[0]
     assert (last.right, last["no answer"], last.runs) == (0.5, 1, "2 of 5")
@@ -137,10 +119,6 @@ def test_means_are_over_answers_and_say_how_many_are_missing(runs):
     calibration = boosted_shown.by_rows(plain)[1].frame.set_index("model")
     assert calibration.loc["all", "runs not proved"] == 3
     assert calibration.loc["all", "expected / true"] == pytest.approx(0.3 / 0.4)
-    line = growth[growth.model == "HistGradientBoosting"].iloc[0]
-    # The run that its limit ended takes its size out: two are left, too few to fit.
-    assert line.exponent is None or np.isnan(line.exponent)
-    assert line["runs ended by their limit"] == 1
     assert settings["compas, right"].tolist() == [0.7, 0.25, 0.7, "refused"]
     assert settings["adult, right"].isna().all()
     assert values["no answer"].tolist() == [1]
@@ -159,24 +137,3 @@ def test_headline_tables_round_no_share_up_to_all():
     assert headline(runs)["adult"].tolist() == ["99.9 %, 1.0 s", "100 %, 1.0 s", "50.0 %"]
     assert boosted_results(runs).right.tolist() == ["99.9 %"] * 3 + ["100 %"] * 3
     assert boosted_values(runs).iloc[0, 3] == "no answer"
-
-
-def raw_line(table, near, seed=0, model="XGB"):
-    return {
-        "model": model, "table": table, "n_rows": 205, "seed": seed, "seconds": 1.0, "near": near,
-        **dict.fromkeys(("shuffled", "others", "exact", "other_exact", "ceiling", "rows"), 0.5),
-        "labels": None,
-    }  # fmt: skip
-
-
-def test_only_answers_of_all_seeds_can_be_ahead_of_the_published_best():
-    runs = pd.DataFrame(
-        [
-            raw_line("stroke", 0.95), raw_line("stroke", None, seed=1),
-            raw_line("diabetes", 0.74), raw_line("diabetes", 0.9, model="LGBM"),
-        ]
-    )  # fmt: skip
-    every, published = boosted_raw.tables(runs)
-    assert every.frame.answered.tolist() == ["1 of 1", "1 of 1", "1 of 2"]
-    assert published.frame.verdict.tolist() == [AHEAD, BEHIND]
-    assert published.frame.published.tolist() == [73.37, 87.63]

@@ -8,18 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import treeleak
-from experiments.draft_tables import draft_schema
 from experiments.studies import dp_cells, dp_runs
 from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
     attack,
     attack_closely,
     informed_attack,
-    known_names,
 )
 from experiments.studies.draft_dp import (
-    FIGURE_12,
     FIGURE_13,
     TABLE_1,
     TABLE_4,
@@ -35,16 +31,6 @@ from treeleak.release.noise.laws import Laplace
 pytestmark = pytest.mark.slow
 
 # ------------------------------------------------------------------------------------------ runs
-
-
-def test_known_attributes_are_whole_groups_and_grow_one_by_one():
-    data = small_table()
-    for seed in range(5):
-        first, both = (known_names(data, k, seed) for k in (1, 2))
-        assert first in (["a"], ["b", "c"])
-        assert both == ["a", "b", "c"]
-    assert known_names(data, 0, 0) == []
-    assert {len(known_names(data, 1, s)) for s in range(5)} == {1, 2}
 
 
 def forest_of(counts, noise=None):
@@ -98,21 +84,6 @@ def test_rows_too_many_or_too_few_are_scored_as_in_the_paper(run_noisy):
     assert asked["n_rows"] == 6
     assert record["error"] == 0
     assert record["log_likelihood"] == record["log_likelihood_true"]
-
-
-def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(run_noisy):
-    data = small_table()
-    without = answer(X=1 - data.X[:4])
-    result = answer(X=data.X[:4], y=data.y[:4], without_population=without)
-    record, asked = run_noisy(result, n_rows=4, population=2, known=1)
-    assert sorted(asked["population"].index) == [4, 5]
-    assert asked["population"].columns.tolist() == ["a", "b", "c", "label"]
-    pd.testing.assert_frame_equal(
-        asked["known_columns"], data.X[asked["known_columns"].columns][:4]
-    )
-    assert record["error_without"] == treeleak.metrics.reconstruction_error(
-        1 - data.X[:4], data.X[:4], data.schema
-    )
 
 
 def test_a_run_without_an_answer_has_all_that_is_measured(run_noisy):
@@ -177,10 +148,6 @@ def test_grids_are_the_papers():
     assert {p["told_n"] for p in TABLE_4.grid(quick=True)} == {False}
     assert len(TABLE_7.grid(quick=False)) == 3 * 7 * 5
     assert len(FIGURE_13.grid(quick=False)) == 3 * 7 * 10
-    # Attributes of the three tables, as the adversary may know none to all but one.
-    assert len(FIGURE_12.grid(quick=False)) == 5 * sum(
-        len(draft_schema(d).attributes) for d in dp_cells.DATASETS
-    )
 
 
 def test_published_tables_are_the_papers():

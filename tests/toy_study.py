@@ -30,14 +30,6 @@ def table(runs):
     return [Table("toy", "squares", runs[["x", "square"]], "A note.")]
 
 
-def figures(runs):
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    figure.subplots().plot(runs.x, runs.square)
-    return {"toy-figure": figure}
-
-
 def study(n=20, wait=0.0, **changed):
     return Study(
         **{
@@ -48,7 +40,6 @@ def study(n=20, wait=0.0, **changed):
             "quick": lambda: [{"x": x, "wait": wait} for x in range(0, n, 5)],
             "run": square,
             "tables": table,
-            "figures": figures,
             "seconds": lambda _: max(wait, 0.001),
             **changed,
         }

@@ -2,8 +2,8 @@
 
 ``python -m experiments run formats --part ydf --seeds 0-1`` prints a table for each part: R (needs
 Rscript with ranger, randomForest and rpart for all but objects that R stored), YDF, explainable
-boosting machines, survival and quantile forests, other files of boosted models, and mutations of
-all of them (``--number`` for each). Parts whose library is missing are skipped, with the reason.
+boosting machines, survival and quantile forests, other files of boosted models. Parts whose
+library is missing are skipped, with the reason.
 
 "in place" is the share of rows that are, with their label, in their own leaf of every tree that
 drew them; where trees saw all rows, the share that lies in leaves, of all trees together, in which
@@ -29,9 +29,7 @@ import pandas as pd
 
 import treeleak
 from experiments.attempt import attempt
-from experiments.benchmarks import mutations
 from experiments.benchmarks.frame import CONSOLE, options, progress, show
-from experiments.benchmarks.mutation_seeds import MODELS
 from experiments.benchmarks.usual import table
 from experiments.draft_tables import draft_sample
 from experiments.libraries import unfitted
@@ -53,6 +51,7 @@ from treeleak.verification.columns import in_model_columns
 from treeleak.verification.counts import check_rows
 
 Line = dict[str, Any]
+MODELS = Path(__file__).parents[2] / "tests" / "models"
 OBJECTS = (
     "attribute", "call", "closure", "formula", "glm", "lm", "nested", "party", "recipe", "s4",
     "train", "workspace",
@@ -61,8 +60,6 @@ OBJECTS = (
 PLAIN = Context(drawn=None, missing=None)
 BELOW = 0.05
 """By how much YDF's models may be below those of the usual libraries."""
-FORMATS = ("YDF", "catboost ctr", "survival", "printed JSON", "xgboost, old", "R", "EBM",
-           "ONNX", "PMML")  # fmt: skip
 
 
 def line(what: str, seed: Any, measured: str, floor: str, met: bool) -> Line:
@@ -402,16 +399,10 @@ PARTS: Mapping[str, tuple[Part, tuple[str, ...]]] = {
 def main(args: Sequence[str]) -> int:
     """Print a table for each part; 1 if a floor is missed."""
     given = options(
-        "formats", __doc__, args, parts=[*PARTS, "mutations"], seeds=range(2), time_limit=60.0,
-        number=10_000, models=100, audits=0.1,
+        "formats", __doc__, args, parts=list(PARTS), seeds=range(2), time_limit=60.0, models=100,
     )  # fmt: skip
     met = True
     for name in given.parts:
-        if name == "mutations":
-            for seed in given.seeds:
-                more = ["--number", given.number, "--seed", seed, "--audits", given.audits]
-                met &= not mutations.main([*map(str, more), "--formats", *FORMATS])
-            continue
         run, needs = PARTS[name]
         if missing := [module for module in needs if find_spec(module) is None]:
             CONSOLE.print(f"{name} skipped: {', '.join(missing)} not installed")

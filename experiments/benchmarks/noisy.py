@@ -1,15 +1,14 @@
 """Noisy counts: treeleak beside DRAFT-DP's figures and the floors it must reach.
 
-"error" is DRAFT's, after matching, and "expected" what the answer itself says of it. table1,
-unknown and population attack the paper's own forests, which all carry one vector of noise,
-rescaled; fresh and calibration the same trees with noise of their own for each. A cell is
+"error" is DRAFT's, after matching, and "expected" what the answer itself says of it. table1 and
+unknown attack the paper's own forests, which all carry one vector of noise, rescaled; fresh the
+same trees with noise of their own for each. A cell is
 a dataset, a number of trees, a depth and an epsilon; its error is the mean over the seeds. "ours"
 is that of the cells that the paper has answers for, "held" how many of these are at most the
 published error + 0.003, "ratio" a geometric mean.
 
-scale runs alone, because its seconds count; of the other parts two runs go side by side
-(``--at-once``). table1, fresh, unknown and population have 270 runs per seed, calibration 200 in
-all. All cells of a grid are written to a file beside the runs.
+Two runs go side by side (``--at-once``). Each part has 270 runs per seed. All cells of a grid are
+written to a file beside the runs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import pandas as pd
 
 from experiments.benchmarks.frame import (
     CONSOLE,
-    Floor,
     Given,
     Record,
     collect,
@@ -34,9 +32,7 @@ from experiments.benchmarks.frame import (
     options,
     said_of,
     show,
-    statuses,
 )
-from experiments.benchmarks.hidden import OTHERS
 from experiments.benchmarks.published import LEAST, beside, grid_score, published
 from experiments.data import DATASETS
 from experiments.studies.dp_cells import CELL, DEPTHS, EPSILONS, LIMIT, TREES
@@ -46,19 +42,8 @@ TOLERANCE, SHARE = 0.003, 0.9
 RATIOS = {0.1: 0.75, 1.0: 0.85} | dict.fromkeys(EPSILONS[2:], 0.8)
 SECONDS = (3.0, 30.0)
 """Median and worst."""
-CALIBRATION, CALIBRATION_RUNS = 0.1, 200
-OTHER_DRAWS = {"compas": 0.065, "adult": 0.087, "default_credit": 0.115}
-"""Error between the paper's training set and others of its population."""
-NEAR_OTHERS = 1.3
-SCALE = {
-    ("adult", 500): Floor({"error": 0.085}, most={"seconds": 10.0}),
-    ("compas", 500): Floor({"error": 0.039}, most={"seconds": 10.0}),
-    ("default_credit", 500): Floor({"error": 0.112}, most={"seconds": 10.0}),
-    ("adult", 10_000): Floor(most={"seconds": 120.0}, least={"answered": 1}),
-    ("default_credit", 10_000): Floor(most={"seconds": 120.0}, least={"answered": 1}),
-}
-"""By dataset and rows."""
-_FIGURES = ("error", "error_without", "expected_error", "log_likelihood", "n")
+CALIBRATION = 0.1
+_FIGURES = ("error", "expected_error", "n")
 
 
 @dataclass(frozen=True)
@@ -92,36 +77,11 @@ def fresh(seeds: Seeds, limit: float) -> Iterator[Case]:
     yield from (replace(case, forest="fresh") for case in table1(seeds, limit))
 
 
-def calibration(seeds: Seeds, limit: float) -> Iterator[Case]:
-    """Some of these, always the same, and as many of each epsilon."""
-    every = list(fresh(seeds, limit))
-    mixed = [every[i] for i in np.random.default_rng(0).permutation(len(every))]
-    turns = zip(*([c for c in mixed if c.epsilon == e] for e in EPSILONS), strict=True)
-    yield from [case for turn in turns for case in turn][:CALIBRATION_RUNS]
-
-
 def unknown(seeds: Seeds, limit: float) -> Iterator[Case]:
     yield from (replace(case, told_n=False) for case in table1(seeds, limit))
 
 
-def population(seeds: Seeds, limit: float) -> Iterator[Case]:
-    """Half of the time goes to the answer without."""
-    yield from (replace(case, population=OTHERS) for case in table1(seeds, limit))
-
-
-def scale(seeds: Seeds, _: float) -> Iterator[Case]:
-    """Of the large tables, the first seed only."""
-    seeds = list(seeds)
-    for (dataset, n), asked in SCALE.items():
-        for s in seeds if n == 500 else seeds[:1]:
-            # The floor's seconds count all steps, also those after the attack.
-            own = 0.95 * asked.most["seconds"]
-            yield Case(dataset, 10, 5, 5.0, s, own, forest="trained", n_rows=n)
-
-
-PARTS = {part.__name__: part for part in (table1, fresh, calibration, unknown, population, scale)}
-_LATER = ("fresh", "calibration")
-"""Parts whose noise is drawn by seeds that no other part has."""
+PARTS = {part.__name__: part for part in (table1, fresh, unknown)}
 
 
 def run(case: Case) -> Record:
@@ -148,7 +108,7 @@ def cells_of(runs: pd.DataFrame, n_known: bool) -> pd.DataFrame:
         paper = beside(theirs, own, **point)
         out.append(point | {
             "runs": len(own), "answered": int(own.error.notna().sum()), "error": mean(own.error),
-            "error_without": mean(own.error_without), "expected": own.expected_error.mean(),
+            "expected": own.expected_error.mean(),
             "ours": paper.ours, "published": paper.error, "published_answered": paper.answered,
             "seconds": own.seconds.median(), "seconds_max": own.seconds.max(),
         })  # fmt: skip
@@ -190,7 +150,7 @@ def grid_table(part: str, runs: pd.DataFrame, given: Given) -> bool:
     return met
 
 
-def calibration_table(part: str, runs: pd.DataFrame, _: Given) -> bool:
+def calibration_table(part: str, runs: pd.DataFrame) -> bool:
     """Print how far the stated error is from the real one."""
     lines = []
     for name, own in _by_epsilon(runs):
@@ -220,55 +180,11 @@ def rows_table(part: str, runs: pd.DataFrame) -> None:
     ])  # fmt: skip
 
 
-def population_floor(dataset: str, epsilon: float) -> float | None:
-    """What the mean over the cells must be below; None where nothing is asked."""
-    if epsilon == 0.1:
-        return NEAR_OTHERS * OTHER_DRAWS[dataset]
-    return OTHER_DRAWS[dataset] if dataset == "compas" and epsilon >= 5 else None
-
-
-def population_table(part: str, runs: pd.DataFrame) -> bool:
-    """Print the error with a population and without, by epsilon."""
-    cells, lines = cells_of(runs, n_known=True), []
-    for (dataset, epsilon), group in cells.groupby(["dataset", "epsilon"], sort=False):
-        own = runs[(runs.dataset == dataset) & (runs.epsilon == epsilon)]
-        error, asked = mean(group.error), population_floor(dataset, epsilon)
-        lines.append({
-            "dataset": dataset, "epsilon": epsilon, "cells": len(group), "error": error,
-            "without": mean(group.error_without), "expected": group.expected.mean(),
-            "other draws": OTHER_DRAWS[dataset], "floor": asked,
-            "met": None if asked is None else error <= asked, "status": statuses(own.status),
-            "s": own.seconds.median(), "most s": own.seconds.max(),
-        })  # fmt: skip
-    return show(f"noisy counts, {part}: {said_of(runs)}", lines)
-
-
-def scale_table(part: str, runs: pd.DataFrame, _: Given) -> bool:
-    """Print one line per table and number of rows."""
-    theirs, lines = published("draft_dp_2026_scalability.csv"), []
-    for (dataset, n), own in runs.groupby(["dataset", "n_rows"], sort=False):
-        paper = beside(theirs, own, dataset=dataset, n_rows=n)
-        asked = SCALE[dataset, n]
-        lines.append({
-            "dataset": dataset, "N": n, "runs": len(own), "error": mean(own.error),
-            "worst": own.error.max(), "expected": own.expected_error.mean(),
-            "status": statuses(own.status), "s": own.seconds.median(), "most s": own.seconds.max(),
-            "MB": own.peak_mb.max(), "published": paper.error, "paper s": paper.seconds,
-            "floor": str(asked),
-            "met": asked.judge(own.assign(answered=own.log_likelihood.notna())),
-        })  # fmt: skip
-    title = f"noisy counts, {part}, 10 trees, depth 5, epsilon 5: {said_of(runs)}"
-    return show(title, lines)
-
-
 def report(part: str, runs: pd.DataFrame, given: Given) -> bool:
     """Print the tables of a part."""
-    if part in ("calibration", "scale"):
-        return (calibration_table if part == "calibration" else scale_table)(part, runs, given)
     if part == "unknown":
         rows_table(part, runs)
-    met = population_table(part, runs) if part == "population" else True
-    met &= calibration_table(part, runs, given) if part == "fresh" else True
+    met = calibration_table(part, runs) if part == "fresh" else True
     return met & grid_table(part, runs, given)
 
 
@@ -280,14 +196,14 @@ def main(args: Sequence[str]) -> int:
     met = True
     for part in given.parts:
         seeds: Any = given.seeds
-        if part in _LATER and seeds == range(TREE_SEEDS):
+        # Noise of its own is drawn by seeds that no other part has.
+        if part == "fresh" and seeds == range(TREE_SEEDS):
             seeds = range(TREE_SEEDS, 2 * TREE_SEEDS)
         todo = PARTS[part](seeds, given.time_limit)
         records = collect(
             "noisy",
             [c for c in todo if c.dataset in given.datasets and c.epsilon in given.epsilons],
-            run, warm, given, apart=part == "scale",
-            at_once=1 if part == "scale" else given.at_once,
+            run, warm, given, at_once=given.at_once,
         )  # fmt: skip
         if records:
             met &= report(part, flat(records, _FIGURES), given)

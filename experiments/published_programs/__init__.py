@@ -4,10 +4,9 @@
 """
 
 from treeleak.attacks import attack
-from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws, NoisyCounts
+from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
 
 _FOLDER = "experiments.published_programs"
 for _kind in (ExactCounts, KnownDraws, HiddenDraws):
     attack(_kind.kind, f"{_FOLDER}.cp:reference_cp", "reference-cp")
-attack(NoisyCounts.kind, f"{_FOLDER}.noisy:reference_noisy", "reference-cp")
 attack(ExactCounts.kind, f"{_FOLDER}.milp:reference_milp", "reference-milp")

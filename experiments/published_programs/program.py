@@ -7,7 +7,6 @@ kinds are written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -93,10 +92,6 @@ class Program:
     rows: list[RowVariables]
     n_terms: int
     """Literals in its constraints, about."""
-    noise: list[Any] = field(default_factory=list)
-    """How far each count lies from what the rows give, where that is left to the solver."""
-    n_rows: Any = None
-    """Variable or None. How many rows, from the first, are part of a solution; None for all."""
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -105,13 +100,8 @@ class Program:
 
     def solution(self, solver: Any, values: ValueIndex) -> IntArray:
         """Read the rows of a solution, in values."""
-        rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
-        atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
-        return values_at(atoms.reshape(len(rows), len(values.parts) + 1), values)
-
-    def misfit(self, solution: Any) -> int:
-        """Sum over all counts of the noise in a solution."""
-        return sum(abs(solution.value(y)) for y in self.noise)
+        atoms = np.array([row.chosen(solver) for row in self.rows], dtype=np.int64)
+        return values_at(atoms.reshape(len(self.rows), len(values.parts) + 1), values)
 
 
 def solve(program: Program, clock: Clock, seed: int) -> Run:
@@ -120,12 +110,10 @@ def solve(program: Program, clock: Clock, seed: int) -> Run:
     # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
     # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
     # Where there is something to maximise, two strategies at a time often find no rows at all; four
-    # do. With noise in the counts, the first rows come from the local search, which takes no turns.
+    # do.
     if not program.model.has_objective():
         return run(program.model, clock, seed, linearization=0)
-    noisy, noted = bool(program.noise), _Noted(program, clock)
-    workers = 2 if noisy else 4
-    return run(program.model, clock, seed, workers=workers, interleaved=not noisy, noted=noted)
+    return run(program.model, clock, seed, workers=4, interleaved=True, noted=_Noted(clock))
 
 
 def widened(
@@ -145,15 +133,13 @@ def widened(
 class _Noted(SolutionCallback):  # type: ignore[misc]
     """Notes when rows were found: the first come long before the likeliest."""
 
-    def __init__(self, program: Program, clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self._program = program
         self._clock = clock
 
     def on_solution_callback(self) -> None:
-        misfit = self._program.misfit(self)
-        self._clock.record(misfit)
-        self._clock.report_progress(STAGE, 0.0, misfit)
+        self._clock.record(0)
+        self._clock.report_progress(STAGE, 0.0, 0)
 
 
 def whole_logs(log_p: FloatArray) -> list[int]:

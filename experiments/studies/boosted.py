@@ -22,26 +22,21 @@ from experiments.studies.boosted_shown import (
     SWEPT_TABLES,
     by_rows,
     by_setting,
-    drawn,
-    drawn_growth,
-    growth,
 )
-from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
+from experiments.study import OWN, Parameters, Record, Study, Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 LIBRARIES = (
     "XGBClassifier", "LGBMClassifier", "CatBoost 100", "HistGradientBoosting", "GradientBoosting",
 )  # fmt: skip
 """By their names in MODELS; CatBoost has 100 trees, as the others have, where its default is 1,000.
 """
-SMALL, LARGE = (100, 300, 1000), (3000, 10_000)
+SMALL = (100, 300, 1000)
 SEEDS = range(5)
-LIMITS: Mapping[int, float] = MappingProxyType({3000: 60.0, 10_000: 120.0})
 _LIMIT = 30.0
-"""Seconds of a run; of models of more rows, ``LIMITS``."""
+"""Seconds of a run."""
 SETTINGS: Mapping[str, Mapping[str, tuple[float, ...]]] = MappingProxyType(
     {
         # The first value of each is the default, which needs no run of its own.
@@ -124,12 +119,6 @@ def settings_grid() -> list[dict[str, Any]]:
     ]
 
 
-def growth_grid() -> list[dict[str, Any]]:
-    """Defaults of all sizes: the large ones of one seed, then of the next."""
-    large = [p for seed in SEEDS for p in _points(LARGE, (seed,))]
-    return [*defaults_grid(), *large]
-
-
 def _points(
     sizes: Iterable[int],
     seeds: Iterable[int],
@@ -137,12 +126,7 @@ def _points(
     setting: str = DEFAULT,
 ) -> list[dict[str, Any]]:
     cases = product(seeds, sizes, names, LIBRARIES)
-    return [
-        _point(model, table, n, seed, setting)
-        for seed, n, table, model in cases
-        # As many other rows are not in it: DRAFT's COMPAS has 7,206.
-        if not (n > SMALL[-1] * 3 and table == "compas")
-    ]
+    return [_point(model, table, n, seed, setting) for seed, n, table, model in cases]
 
 
 def _point(
@@ -150,7 +134,7 @@ def _point(
 ) -> dict[str, Any]:
     return {
         "model": model, "table": table, "n_rows": n, "seed": seed,
-        "time_limit": LIMITS.get(n, _LIMIT), "setting": setting, "value": value,
+        "time_limit": _LIMIT, "setting": setting, "value": value,
     }  # fmt: skip
 
 
@@ -199,7 +183,7 @@ def have_all() -> None:
 
 def _seconds(p: Parameters) -> float:
     """About how long a run takes."""
-    return {100: 1.2, 300: 3.0, 1000: 12.0, 3000: 45.0, 10_000: 110.0}[p["n_rows"]]
+    return {100: 1.2, 300: 3.0, 1000: 12.0}[p["n_rows"]]
 
 
 def _study(
@@ -207,9 +191,7 @@ def _study(
     what: str,
     grid: Callable[[], list[dict[str, Any]]],
     quick: Callable[[], list[dict[str, Any]]],
-    shown: tuple[
-        Callable[[pd.DataFrame], list[Table]], Callable[[pd.DataFrame], dict[str, Figure]]
-    ],
+    tables: Callable[[pd.DataFrame], list[Table]],
 ) -> Study:
     return Study(
         name=name,
@@ -218,8 +200,7 @@ def _study(
         full=lambda: there(grid()),
         quick=quick,
         run=attack,
-        tables=shown[0],
-        figures=shown[1],
+        tables=tables,
         seconds=_seconds,
         warm=lambda p: {
             **p, "n_rows": 60, "seed": 0, "time_limit": 10.0, "setting": DEFAULT, "value": None,
@@ -236,20 +217,13 @@ STUDIES: Sequence[Study] = (
         "boosted models in their defaults, up to 1,000 rows",
         defaults_grid,
         lambda: there(_points(SMALL[:1], (0, 1))),
-        (by_rows, drawn),
+        by_rows,
     ),
     _study(
         "boosted-settings",
         "boosted models with other settings, and with one statistic alone",
         settings_grid,
         quick_settings,
-        (by_setting, no_figures),
-    ),
-    _study(
-        "boosted-growth",
-        "boosted models in their defaults, up to 10,000 rows: how seconds grow",
-        growth_grid,
-        lambda: there(_points(SMALL[:2], (0,))),
-        (growth, drawn_growth),
+        by_setting,
     ),
 )

@@ -1,20 +1,14 @@
-"""What is shown of boosted models: by library and rows, by growth, and by setting."""
+"""What is shown of boosted models: by library and rows, and by setting."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.boosted_models import FIGURES, LEFT, calibrated
-from experiments.data import DATASETS, NAMES
-from experiments.drawing import COLOURS, MARKERS, label_edges, legend_below, panels, styled
 from experiments.results_version import VERSION
-from experiments.studies.draft import exponent
 from experiments.study import Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEFAULT = "default"
 """Setting of a run that changes none."""
@@ -23,20 +17,15 @@ _SWEPT_FIGURES = {"right": "right", "other rows": "others", "proved": "proved", 
 """Of each table, columns and the figures in them."""
 _SEEDS = 5
 _SMALL = 1000
-_APART = 1.06
-"""Factor by which points of one size lie apart."""
-_AT_LIMIT = 0.9
-"""Share of its time limit from which a run counts as ended by it."""
 
 
 def by_rows(runs: pd.DataFrame) -> list[Table]:
-    """Defaults by library and number of rows, and how seconds grow."""
+    """Defaults by library and number of rows."""
     runs = in_numbers(runs)
     told = _calibration(runs)
     return [
         _by_rows(runs, "boosted-models"),
         *([told] if len(told.frame) else []),
-        _growth(runs, "boosted-models-growth"),
     ]
 
 
@@ -44,16 +33,6 @@ def by_setting(runs: pd.DataFrame) -> list[Table]:
     """One setting after the other; then one statistic alone."""
     runs = in_numbers(runs)
     return [table for table in (_swept(runs), _left(runs)) if len(table.frame)]
-
-
-def growth(runs: pd.DataFrame) -> list[Table]:
-    """Fits of seconds, and what comes back of large tables."""
-    runs = in_numbers(runs)
-    large = runs[runs.n_rows > _SMALL]
-    return [
-        _growth(runs, "boosted-growth"),
-        *([_by_rows(large, "boosted-growth-large")] if len(large) else []),
-    ]
 
 
 def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
@@ -119,29 +98,6 @@ def _calibration(runs: pd.DataFrame) -> Table:
     return Table("boosted-models-calibration", title, pd.DataFrame(lines, dtype=object), note)
 
 
-def _growth(runs: pd.DataFrame, name: str) -> Table:
-    """Fit how seconds grow, over sizes of which no run was ended by its limit."""
-    lines: list[dict[str, Any]] = []
-    for (table, model), own in runs.groupby(["table", "model"]):
-        ended = own.seconds >= _AT_LIMIT * own.time_limit
-        free = _free(own)
-        means = free.groupby("n_rows").seconds.mean()
-        fitted = exponent(means.index.to_series(), means) if len(means) > 2 else None
-        lines.append(
-            {
-                "table": table, "model": model, "exponent": fitted,
-                "rows": ", ".join(f"{n:,}" for n in means.index), "runs": len(free),
-                "runs ended by their limit": int(ended.sum()),
-            }
-        )  # fmt: skip
-    note = (
-        "Power of the number of rows with which mean seconds grow, over the sizes of which no run "
-        "came near its time limit; none where these are less than three."
-    )
-    title = "Boosted models in their defaults: how seconds grow"
-    return Table(name, title, pd.DataFrame(lines, dtype=object), note)
-
-
 def _swept(runs: pd.DataFrame) -> Table:
     """Lay the values of each setting beside each other, the default among them."""
     runs = runs[(runs.n_rows == SWEPT_ROWS) & (runs.seed == 0)]
@@ -195,56 +151,3 @@ def _left(runs: pd.DataFrame) -> Table:
     )
     title = "Boosted models of which one statistic is left"
     return Table("boosted-settings-left", title, pd.DataFrame(lines, dtype=object), note)
-
-
-def drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    """Draw the share of right rows against their number, beside other rows of the table."""
-    runs = in_numbers(runs)
-    with styled():
-        figure, axes = _by_model(runs, "right")
-        for ax, table in zip(axes[0], DATASETS, strict=True):
-            own = runs[runs.table == table]
-            others = own.groupby(["n_rows", "model"]).others.mean().groupby("n_rows")
-            ax.plot(others.mean(), "--", color="black", label="other rows of the table")
-            low, high = others.min(), others.max()
-            ax.fill_between(low.index, low, high, color="black", alpha=0.12, lw=0,
-                            label="the same, from model to model")  # fmt: skip
-            ax.set(ylim=(0, 1.04))
-        label_edges(axes, "training rows (models side by side)", "share of rows right")
-        legend_below(figure, axes[0, 0], columns=3)
-    return {"boosted-models": figure}
-
-
-def drawn_growth(runs: pd.DataFrame) -> dict[str, Figure]:
-    """Draw how seconds grow, without sizes of which a run was ended by its limit."""
-    runs = in_numbers(runs)
-    with styled():
-        figure, axes = _by_model(_free(runs), "seconds")
-        for ax in axes.flat:
-            ax.set(yscale="log")
-        label_edges(axes, "training rows (models side by side)", "seconds")
-        legend_below(figure, axes[0, 0], columns=3)
-    return {"boosted-growth": figure}
-
-
-def _by_model(runs: pd.DataFrame, value: str) -> tuple[Figure, Any]:
-    """Draw means against the number of rows, a panel for each table, a line for each model."""
-    sizes = sorted(runs.n_rows.unique())
-    figure, axes = panels(1, len(DATASETS), height=2.4)
-    for ax, table in zip(axes[0], DATASETS, strict=True):
-        own = runs[runs.table == table]
-        for k, model in enumerate(sorted(runs.model.unique())):
-            mean = own[own.model == model].groupby("n_rows")[value].mean()
-            # Side by side: most lines lie on top of each other.
-            at = mean.index * _APART ** (k - len(MARKERS) / 3)
-            ax.plot(at, mean, color=COLOURS[k], marker=MARKERS[k], label=model)
-        ax.set(title=NAMES[table], xscale="log")
-        ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
-        ax.minorticks_off()
-    return figure, axes
-
-
-def _free(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs of sizes of which none, of a table and a model, was ended by its limit."""
-    ended = runs.seconds >= _AT_LIMIT * runs.time_limit
-    return runs[~ended.groupby([runs.table, runs.model, runs.n_rows]).transform("any")]

@@ -14,7 +14,7 @@ import pandas as pd
 from experiments import forests
 from experiments.data import DATASETS, have_tables
 from experiments.forests import Forest
-from experiments.study import OWN, Parameters, Record, Study, Table, no_figures
+from experiments.study import OWN, Parameters, Record, Study, Table
 
 SEEDS = range(5)
 TREELEAK, PROGRAM = "auto", "reference-cp"
@@ -129,7 +129,6 @@ STUDIES: Sequence[Study] = (
         quick=quick_grid,
         run=attack,
         tables=tables,
-        figures=no_figures,
         seconds=_seconds,
         warm=lambda p: {**p, "dataset": "compas", "n_rows": 40, "seed": 0, "time_limit": 10.0},
         check=have_tables,

@@ -25,7 +25,6 @@ LIMIT = 25.0
 LEAST = 0.002
 """Errors below are taken as this in ratios."""
 UNANSWERED = ("unknown", "refused")
-METHODS = {"auto": "treeleak", "reference-cp": "CP"}
 CELL = ["dataset", "n_trees", "depth", "epsilon"]
 RATIO = "Ratio: published by treeleak's, so that above 1 is better. "
 SHARED = (

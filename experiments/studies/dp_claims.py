@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.claims import claim, falls
-from experiments.studies.dp_cells import CELL, METHODS, TREES, typed
+from experiments.studies.dp_cells import CELL, TREES, typed
 
 Claims = Iterator[dict[str, Any]]
 LEAK = 0.05
@@ -19,8 +19,6 @@ _BEST = (5, 10)
 """Trees beyond which, the paper says, the error rises again."""
 _WELL, _BADLY = 5.0, 1.0
 """Budgets above which the missing row is learned, and up to which it is not."""
-_NETWORK = 10.0
-"""Budget up to which the network learns nothing of outliers."""
 
 
 def of_budgets(runs: pd.DataFrame) -> Claims:
@@ -67,15 +65,6 @@ def of_one_forest(runs: pd.DataFrame) -> Claims:
         yield line | {"published": published, "treeleak": run["tail"]}
 
 
-def of_time(runs: pd.DataFrame) -> Claims:
-    """Figure 10: error by the time allowed, and by rows."""
-    for (dataset, method), own in runs.groupby(["dataset", "method"]):
-        name = METHODS[str(method)]
-        errors = own.pivot_table("error", "time_limit", "n_rows")
-        yield claim(f"{name}: more time mostly lowers the error", dataset, falls(errors))
-        yield claim(f"{name}: more rows end at a lower error", dataset, falls(errors.iloc[-1]))
-
-
 def of_rows(runs: pd.DataFrame) -> Claims:
     """Figure 11: accuracies and errors by rows."""
     for dataset, own in runs.groupby("dataset"):
@@ -86,14 +75,6 @@ def of_rows(runs: pd.DataFrame) -> Claims:
         fall = (means.iloc[0] - means)[1:]
         yield claim("the error falls by more than that of a guess", dataset,
                     fall.error > fall.guess)  # fmt: skip
-
-
-def of_known_columns(runs: pd.DataFrame) -> Claims:
-    """Figure 12: some attributes are known."""
-    for dataset, own in runs.groupby("dataset"):
-        means = own.groupby("known").error.mean()
-        yield claim("known attributes do not help with the others", dataset,
-                    means.iloc[1:] > means.iloc[0] - _LITTLE, True)  # fmt: skip
 
 
 def of_missing_row(runs: pd.DataFrame) -> Claims:
@@ -108,18 +89,6 @@ def of_missing_row(runs: pd.DataFrame) -> Claims:
         yield claim("14: at 30 and above, outliers come near to inliers (0.02)", dataset,
                     (means.outliers - means.inliers)[means.index >= 30] < _LITTLE)  # fmt: skip
         yield from _of_perfect(16, dataset, means)
-
-
-def of_network(runs: pd.DataFrame) -> Claims:
-    """Figures 13, 15 and 17: the network."""
-    for dataset, means in _by_budget(runs):
-        yield claim("13: the paper's attack errs less than the network", dataset,
-                    means.exact < means.error, True)  # fmt: skip
-        yield claim("15: inliers err less", dataset, _less(means.inliers, means.outliers), True)
-        few = means.index <= _NETWORK
-        yield claim("15: up to epsilon 10, nothing is learned of outliers (0.02)", dataset,
-                    (means.outliers.iloc[0] - means.outliers)[few][1:] < _LITTLE)  # fmt: skip
-        yield from _of_perfect(17, dataset, means)
 
 
 def _less(some: Any, others: Any) -> Any:

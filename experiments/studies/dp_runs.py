@@ -20,7 +20,6 @@ import treeleak
 from experiments.data import data_file, draft
 from experiments.dp_forests import load_dp_forest
 from experiments.draft_tables import draft_sample
-from experiments.partial_error import partial_error
 from experiments.study import Parameters, Record
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
@@ -37,7 +36,7 @@ TREE_SEEDS = 5
 INFORMED_ROWS = {"adult": 20_000, "compas": 2_000, "default_credit": 10_000}
 """Training rows of the informed adversary's forests."""
 _MEASURED = (
-    "error", "error_without", "expected_error", "n", "between", "log_likelihood",
+    "error", "expected_error", "n", "between", "log_likelihood",
     "log_likelihood_best", "log_likelihood_true",
 )  # fmt: skip
 
@@ -71,8 +70,7 @@ def attack(parameters: Parameters) -> Record:
     parameters : mapping
         ``dataset``, ``n_trees``, ``depth``, ``epsilon`` (None: no noise), ``seed``, ``n_rows``,
         ``forest`` ("shared", "fresh" or "trained"), ``told_n`` (whether the number of rows is
-        known), ``known`` (so many attributes are), ``population`` (so many other rows are told),
-        ``method`` and ``time_limit``.
+        known), ``method`` and ``time_limit``; ``known`` and ``population`` are 0: nothing else is.
     """
     return _attacked(parameters).record
 
@@ -218,13 +216,6 @@ def log_likelihood(release: Release, X: pd.DataFrame, y: pd.Series[Any]) -> floa
     return total
 
 
-def known_names(data: Dataset, known: int, seed: int) -> list[str]:
-    """Columns of so many attributes, chosen by the seed; of fewer, they are among these."""
-    attributes = data.schema.attributes
-    chosen = np.random.default_rng(seed).permutation(len(attributes))[:known]
-    return [column for a in sorted(chosen) for column in attributes[a].columns]
-
-
 def not_answered(status: str, seconds: float) -> Record:
     """Record a run whose answer is not there."""
     return {"status": status, "seconds": seconds, **dict.fromkeys(_MEASURED)}
@@ -237,13 +228,7 @@ def _attacked(p: Parameters) -> _Attacked:
         numbered = replace(data, X=pd.DataFrame({"row": range(len(data.X))}))
         chosen = draft_sample(numbered, p["n_rows"], p["seed"])[0]["row"].to_numpy()
     X, y = _rows(data, chosen)
-    known = known_names(data, p["known"], p["seed"])
     told: dict[str, Any] = {"n_rows": p["n_rows"]} if p["told_n"] else {}
-    if known:
-        told["known_columns"] = X[known]
-    if p["population"]:
-        others = data.X.assign(label=data.y)[p["n_rows"] :]
-        told["population"] = others.sample(p["population"], random_state=p["seed"])
     trained = p["forest"] == "trained"
     model: Any = _trained(p, data, "draft-dp", X, y) if trained else paper_forest(p)
     start = time.perf_counter()
@@ -256,7 +241,7 @@ def _attacked(p: Parameters) -> _Attacked:
         record = not_answered("refused", time.perf_counter() - start) | {"why": str(why)}
         return _Attacked(data, chosen, model, None, record)
     record = not_answered(result.status, time.perf_counter() - start)
-    record |= _measured(p, result, data, X, y, to_release(model), known)
+    record |= _measured(p, result, data, X, y, to_release(model))
     return _Attacked(data, chosen, model, result, record)
 
 
@@ -267,7 +252,6 @@ def _measured(
     X: pd.DataFrame,
     y: pd.Series[Any],
     release: Release,
-    known: list[str],
 ) -> Record:
     found: Record = {}
     if result.row_count is not None:
@@ -277,7 +261,7 @@ def _measured(
     rows = treeleak.metrics.same_size(result.X, len(X), p["seed"])
     found |= {
         "numbers": dict(result.numbers),
-        "error": _error(rows, X, known, data.schema),
+        "error": _error(rows, X, data.schema),
         "expected_error": result.expected_error,
         "log_likelihood": log_likelihood(release, result.X, result.y),
         "log_likelihood_true": log_likelihood(release, X, y),
@@ -285,18 +269,13 @@ def _measured(
     best, labels = result.most_likely or (None, None)
     if best is not None and labels is not None:
         found["log_likelihood_best"] = log_likelihood(release, best, labels)
-    without = result.without_population
-    if without is not None and without.X is not None:
-        found["error_without"] = treeleak.metrics.reconstruction_error(without.X, X, data.schema)
     return found
 
 
-def _error(
-    rows: pd.DataFrame, X: pd.DataFrame, known: list[str], schema: treeleak.Schema
-) -> float | None:
+def _error(rows: pd.DataFrame, X: pd.DataFrame, schema: treeleak.Schema) -> float | None:
     """None if there are too many different rows to match them."""
     try:
-        return partial_error(rows, X, known, schema)
+        return treeleak.metrics.reconstruction_error(rows, X, schema)
     except BadInput:
         if len(X) <= MATCH_LIMIT:
             raise

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from experiments.data import DATASETS, NAMES
-from experiments.drawing import (
-    COLOURS,
-    MARKERS,
-    legend_below,
-    panels,
-    styled,
-)
+from experiments.studies.draft_figures import FIGURE_2, TABLE_4
 from experiments.studies.draft_runs import (
     DEPTHS,
     SEEDS,
@@ -25,13 +17,7 @@ from experiments.studies.draft_runs import (
     draft_study,
 )
 from experiments.studies.published import read_published
-from experiments.study import Study, Table, no_figures, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-from experiments.studies.draft_figures import FIGURE_2, FIGURE_4, TABLE_4
-from experiments.studies.draft_partial import FIGURE_5, KNOWN_EXAMPLES
+from experiments.study import Study, Table, verdict
 
 # ------------------------------------------------------------------------ tables 2 and 3: times
 
@@ -94,7 +80,6 @@ TABLE_2 = draft_study(
         + list(cross([0], [100], [None], ("hidden",), time_limit=10.0))
     ),
     tables=lambda runs: _times(runs, read_published("draft_table_2"), "depth", 2),
-    figures=no_figures,
 )
 
 _TABLE_3_TREES = (1, 10, 30, 50, 80, 100)
@@ -108,109 +93,9 @@ TABLE_3 = draft_study(
         + list(cross([0], [10], [None], ("hidden",), time_limit=10.0))
     ),
     tables=lambda runs: _times(runs, read_published("draft_table_3"), "n_trees", 3),
-    figures=no_figures,
 )
 
-# ---------------------------------------------------------- tables 6 to 8: growth with N
-
-_SIZES = (25, 50, 100, 200, 300, 400, 500, 750, 1000, 1500)
-
-
-def _sizes(seeds: Sequence[int], sizes: Sequence[int], limit: float) -> list[dict[str, Any]]:
-    published = read_published("draft_tables_6_to_8")
-    known = set(zip(published.dataset, published.n_rows, strict=True))
-    return [
-        point
-        for n in sizes
-        for point in cross(seeds, [100], [None], ("none",), n_rows=n, time_limit=limit)
-        if (point["dataset"], n) in known
-    ]
-
-
-def _growth(runs: pd.DataFrame) -> list[Table]:
-    """Seconds against rows, and the exponent of each: seconds grow with its power of N."""
-    lines = []
-    for line in read_published("draft_tables_6_to_8").to_dict("records"):
-        part = runs[(runs.dataset == line["dataset"]) & (runs.n_rows == line["n_rows"])]
-        if part.empty:
-            continue
-        seconds = float(part.seconds.mean())
-        lines.append(
-            {
-                "dataset": line["dataset"],
-                "rows": line["n_rows"],
-                "published s": line["seconds"],
-                "treeleak s": seconds,
-                "ratio": line["seconds"] / seconds,
-                "published error": line["error"],
-                "error": float(part.error.mean()),
-                "open": f"{count_open(part)} of {len(part)}",
-                "verdict": verdict(seconds < line["seconds"]),
-            }
-        )
-    frame = pd.DataFrame(lines)
-    powers = [
-        {
-            "dataset": dataset,
-            "published exponent": theirs,
-            "published, fitted alike": exponent(part.rows, part["published s"]),
-            "treeleak exponent": exponent(part.rows, part["treeleak s"]),
-        }
-        for dataset, theirs in (("compas", 1.7), ("adult", 1.4), ("default_credit", 2.4))
-        if len(part := frame[frame.dataset == dataset]) > 1
-    ]
-    note = (
-        "100 trees of any depth, no bootstrap. Published errors are rounded to one digit, and the "
-        "authors had 16 threads. Ahead: in fewer seconds."
-    )
-    fitted = (
-        "Seconds grow with this power of the rows. The authors fit a power law and do not say how; "
-        "treeleak's, and the published seconds beside it, are fitted to logarithms."
-    )
-    return [
-        Table("draft-tables-6-to-8", "DRAFT, slides, tables 6 to 8: growth", frame, note),
-        Table("draft-growth", "DRAFT, slides: exponents", pd.DataFrame(powers), fitted),
-    ]
-
-
-def exponent(sizes: pd.Series[Any], seconds: pd.Series[Any]) -> float:
-    """Fit the power of the sizes with which seconds grow: the slope of their logarithms."""
-    return float(np.polyfit(np.log(sizes.astype(float)), np.log(seconds.astype(float)), 1)[0])
-
-
-def _growth_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    published = read_published("draft_tables_6_to_8")
-    with styled():
-        figure, axes = panels(1, 1, width=4.0, height=2.8)
-        ax = axes[0, 0]
-        for k, dataset in enumerate(DATASETS):
-            theirs = published[published.dataset == dataset]
-            own = runs[runs.dataset == dataset].groupby("n_rows").seconds.mean()
-            ax.plot(
-                theirs.n_rows, theirs.seconds, color=COLOURS[k], marker=MARKERS[k], ls=":",
-                label=f"{NAMES[dataset]}, published",
-            )  # fmt: skip
-            ax.plot(
-                own.index,
-                own,
-                color=COLOURS[k],
-                marker=MARKERS[k],
-                label=f"{NAMES[dataset]}, treeleak",
-            )
-        ax.set(xscale="log", yscale="log", xlabel="training rows", ylabel="seconds")
-        legend_below(figure, ax, columns=2)
-    return {"draft-tables-6-to-8": figure}
-
-
-TABLES_6_TO_8 = draft_study(
-    name="draft-tables-6-to-8",
-    what="slides, tables 6 to 8: run time against the number of rows",
-    full=lambda: _sizes(SEEDS, _SIZES, 120.0),
-    quick=lambda: _sizes([0], (25, 100, 500), 20.0),
-    tables=_growth,
-    figures=_growth_drawn,
-)
 
 STUDIES: Sequence[Study] = (
-    TABLE_2, TABLE_3, TABLE_4, FIGURE_2, FIGURE_4, FIGURE_5, KNOWN_EXAMPLES, TABLES_6_TO_8,
+    TABLE_2, TABLE_3, TABLE_4, FIGURE_2,
 )  # fmt: skip

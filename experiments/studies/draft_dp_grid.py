@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.claims import claims_table
-from experiments.data import NAMES
-from experiments.drawing import (
-    COLOURS,
-    MARKERS,
-    from_zero,
-    label_edges,
-    legend_below,
-    panels,
-    styled,
-)
 from experiments.studies.dp_cells import (
     CELL,
-    DATASETS,
     DEPTHS,
-    EPSILONS,
     RATIO,
     SEEDS,
     SHARED,
-    TREES,
     beside_published,
     dp_study,
     error_tables,
@@ -39,10 +26,7 @@ from experiments.studies.dp_cells import (
 from experiments.studies.dp_claims import LEAK, of_budgets, of_corners, of_one_forest
 from experiments.studies.dp_runs import attack, attack_closely
 from experiments.studies.published import read_published
-from experiments.study import Table, no_figures, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from experiments.study import Table, verdict
 
 # ------------------------------------- tables I, II, III, VI; figures 2 to 4, 7 to 9: known N
 
@@ -200,99 +184,6 @@ def _one_forest(runs: pd.DataFrame) -> pd.DataFrame:
     return own[own.error.notna()].sort_values("epsilon")
 
 
-def _drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    """Figures 2, 3; 4, 7 and 8 together; 9."""
-    runs = typed(runs)
-    noisy = runs[runs.epsilon.notna()]
-    made = {
-        "draft-dp-figure-2": _against_budget(runs, 5, "error", "mean error"),
-        "draft-dp-figure-3": _against_budget(noisy, 7, "train", "training accuracy"),
-        "draft-dp-figures-4-7-8": _trade_offs(noisy),
-    }
-    if len(own := _one_forest(noisy)):
-        made["draft-dp-figure-9"] = _other_draws(own)
-    return made
-
-
-def _against_budget(runs: pd.DataFrame, depth: int, value: str, label: str) -> Figure:
-    """COMPAS: a line for each number of trees; dashed what the counts without noise give."""
-    own = runs[(runs.dataset == "compas") & (runs.depth == depth)]
-    with styled():
-        figure, axes = panels(1, 1, width=4.0, height=2.8)
-        ax = axes[0, 0]
-        for k, n_trees in enumerate(TREES):
-            part = own[own.n_trees == n_trees]
-            mean = part.groupby("epsilon")[value].mean()
-            name = f"{n_trees} tree{'s' * (n_trees > 1)}"
-            ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=name)
-            exact = part[part.epsilon.isna()]
-            if len(exact):
-                ax.axhline(exact[value].mean(), color=COLOURS[k], ls="--", lw=0.8)
-        if value == "error" and own.epsilon.isna().any():
-            ax.plot([], [], color="grey", ls="--", lw=0.8, label="without noise")
-        level, said = ("guess", "random guess") if value == "error" else ("majority", "majority")
-        if len(own):
-            ax.axhline(own[level].mean(), color="black", ls=":", label=said)
-        ax.set(xscale="log", xlabel="epsilon", ylabel=label, title=f"COMPAS, depth {depth}")
-        if value == "error":
-            from_zero(axes)
-        legend_below(figure, ax, columns=3)
-    return figure
-
-
-def _trade_offs(runs: pd.DataFrame) -> Figure:
-    """Training accuracy against error: colours are budgets, markers numbers of trees."""
-    from matplotlib.lines import Line2D
-
-    with styled():
-        figure, axes = panels(len(DATASETS), len(DEPTHS))
-        for line, dataset in zip(axes, DATASETS, strict=True):
-            for ax, depth in zip(line, DEPTHS, strict=True):
-                own = runs[(runs.dataset == dataset) & (runs.depth == depth)]
-                means = own.groupby(["n_trees", "epsilon"])[["error", "train"]].mean()
-                for mean in means.reset_index().to_dict("records"):
-                    ax.plot(
-                        mean["error"], mean["train"], ls="",
-                        color=COLOURS[EPSILONS.index(mean["epsilon"])],
-                        marker=MARKERS[TREES.index(mean["n_trees"])],
-                    )  # fmt: skip
-                if len(own):
-                    ax.axvline(own.guess.mean(), color="black", ls=":", lw=0.8)
-                    ax.axhline(own.majority.mean(), color="black", ls="--", lw=0.8)
-                ax.set_title(f"{NAMES[dataset]}, depth {depth}")
-        label_edges(axes, "mean error", "training accuracy")
-        keys = [Line2D([], [], ls="", marker="o", color=c, label=f"epsilon {e:g}")
-                for c, e in zip(COLOURS, EPSILONS, strict=False)]  # fmt: skip
-        keys += [Line2D([], [], ls="", marker=m, color="grey", label=f"{n} tree{'s' * (n > 1)}")
-                 for m, n in zip(MARKERS, TREES, strict=False)]  # fmt: skip
-        keys += [
-            Line2D([], [], color="black", ls=":", label="random guess"),
-            Line2D([], [], color="black", ls="--", label="majority"),
-        ]
-        figure.legend(handles=keys, loc="outside lower center", ncols=7, frameon=False)
-    return figure
-
-
-def _other_draws(runs: pd.DataFrame) -> Figure:
-    """Figure 9: errors between the rebuilt rows and other draws, and that of the training rows."""
-    from scipy.stats import norm
-
-    with styled():
-        figure, axes = panels(1, len(runs))
-        for ax, run in zip(axes[0], runs.to_dict("records"), strict=True):
-            others = np.array(run["others"])
-            mean, spread = others.mean(), max(others.std(), 1e-6)
-            x = np.linspace(mean - 5 * spread, mean + 4 * spread, 200)
-            bars = {"density": True, "color": COLOURS[2], "alpha": 0.5}
-            ax.hist(others, 15, label="other draws", **bars)
-            ax.plot(x, norm.pdf(x, mean, spread), color=COLOURS[0], label="normal law")
-            ax.axvline(run["error"], color=COLOURS[1], ls="--", label="training rows")
-            ax.set(title=f"Adult, epsilon {run['epsilon']:g}: {run['tail']:.2g}", xlabel="error")
-        axes[0, 0].set_ylabel("density")
-        legend_below(figure, axes[0, 0])
-    return figure
-
-
 TABLE_1 = dp_study(
     name="draft-dp-table-1",
     what="tables I, II, III and VI, figures 2 to 4 and 7 to 9: attacks on forests with noise",
@@ -306,7 +197,6 @@ TABLE_1 = dp_study(
     ),
     run=attack_closely,
     tables=_known_n,
-    figures=_drawn,
     check=have_forests,
 )  # fmt: skip
 
@@ -319,7 +209,6 @@ TABLE_4 = dp_study(
     quick=lambda: list(grid([0], [1, 10], DEPTHS, [1.0, 30.0], told_n=False, time_limit=4.0)),
     run=attack,
     tables=lambda runs: error_tables(runs, 4, "IV", SHARED + _RESIZED),
-    figures=no_figures,
     check=have_forests,
 )
 

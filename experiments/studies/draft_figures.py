@@ -1,27 +1,17 @@
-"""DRAFT's figures 2 to 4 and its table 4: error against trees, by draws and by formulation."""
+"""DRAFT's figures 2 and 3 and its table 4: error against trees, by draws and by formulation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from experiments.beside import beside_runs, on_their_seeds
 from experiments.claims import claims_table
-from experiments.data import DATASETS, NAMES
-from experiments.drawing import (
-    COLOURS,
-    MARKERS,
-    from_zero,
-    label_edges,
-    legend_below,
-    panels,
-    styled,
-)
-from experiments.studies.draft_claims import Claims, of_bootstrap, of_known_draws, of_methods
+from experiments.studies.draft_claims import Claims, of_bootstrap, of_methods
 from experiments.studies.draft_runs import (
     DEPTHS,
     LIMIT,
@@ -36,24 +26,12 @@ from experiments.studies.draft_runs import (
 from experiments.studies.published import read_published
 from experiments.study import Study, Table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_DRAWS = {"none": "no bootstrap", "hidden": "bootstrap, draws hidden", "known": "draws known"}
-
-
 _SAID: Mapping[int, tuple[Callable[[pd.DataFrame], Claims], str]] = MappingProxyType(
     {
         2: (
             of_bootstrap,
             "The solver of the paper has one answer of many that are as likely; treeleak's is the "
             "middle of them, and errs less where draws are hidden.",
-        ),
-        4: (
-            of_known_draws,
-            "The paper's benchmark knows more: how often each tree drew each row, and in which "
-            "leaf of each tree each row lies. It draws the worst rows that meet all that.",
         ),
     }
 )
@@ -84,38 +62,6 @@ def _errors(runs: pd.DataFrame, number: int, name: str, title: str) -> list[Tabl
     ]
 
 
-def _by_depth(ax: Axes, runs: pd.DataFrame) -> None:
-    """Draw error against the number of trees, a line for each depth, and a random guess."""
-    depths = [depth_name(d) for d in DEPTHS]
-    for colour, marker, depth in zip(COLOURS, MARKERS, depths, strict=False):
-        mean = runs[runs.depth == depth].groupby("n_trees").error.mean()
-        label = "any depth" if depth == "None" else f"depth {depth}"
-        if len(mean):
-            ax.plot(mean.index, mean, color=colour, marker=marker, label=label)
-    if not runs.empty:
-        ax.axhline(runs.guess.mean(), color="black", ls=":", label="random guess")
-
-
-def _finished(figure: Figure, axes: Any) -> Figure:
-    """Label panels of errors against trees."""
-    label_edges(axes, "number of trees", "mean error")
-    from_zero(axes)
-    legend_below(figure, axes[0, 0])
-    return figure
-
-
-def _against_trees(runs: pd.DataFrame, columns: Sequence[str]) -> Figure:
-    """Error against the number of trees, a line for each depth."""
-    own = runs.assign(depth=[depth_name(d) for d in runs.depth])
-    with styled():
-        figure, axes = panels(len(DATASETS), len(columns))
-        for line, dataset in zip(axes, DATASETS, strict=True):
-            for ax, draws in zip(line, columns, strict=True):
-                _by_depth(ax, own[(own.dataset == dataset) & (own.bootstrap == draws)])
-                ax.set_title(f"{NAMES[dataset]}, {_DRAWS[draws]}")
-        return _finished(figure, axes)
-
-
 def _error_study(
     number: int,
     what: str,
@@ -130,7 +76,6 @@ def _error_study(
         full=lambda: list(cross(SEEDS, TREES, DEPTHS, draws)),
         quick=quick,
         tables=lambda runs: _errors(runs, number, name, f"DRAFT, figure {number}: {title}"),
-        figures=lambda runs: {name: _against_trees(runs, draws)},
     )
 
 
@@ -140,11 +85,6 @@ FIGURE_2 = _error_study(
         *cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0),
         *cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0),
     ],
-)  # fmt: skip
-FIGURE_4 = _error_study(
-    4, "error without bootstrap beside that with draws known",
-    "mean error without bootstrap, and with draws known", ("none", "known"),
-    lambda: list(cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
 )  # fmt: skip
 
 
@@ -217,21 +157,10 @@ def _of_all_methods(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[methods == runs.method.nunique()]
 
 
-def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    own = _of_all_methods(runs.assign(depth=[depth_name(d) for d in runs.depth]))
-    with styled():
-        figure, axes = panels(1, len(_METHODS))
-        for ax, (method, name) in zip(axes[0], _METHODS.items(), strict=True):
-            _by_depth(ax, own[own.method == method])
-            ax.set_title(f"COMPAS, {name}")
-        return {"draft-figure-3": _finished(figure, axes)}
-
-
 TABLE_4 = draft_study(
     name="draft-table-4",
     what="table 4 and figure 3: treeleak, CP and MILP on COMPAS",
     full=lambda: _by_method(LIMIT),
     quick=lambda: [p for p in _by_method(3.0) if p["seed"] == 0 and p["n_trees"] in {1, 10}],
     tables=_of_methods,
-    figures=_methods_drawn,
 )

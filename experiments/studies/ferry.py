@@ -1,7 +1,8 @@
 """Ferry et al. (2024): how much optimal and greedy trees and rule lists tell of their rows.
 
 Every binary column counts as an attribute of its own, as in the paper. Trees: the best of each
-depth, and CART; rule lists of single literals: the best of each length, and the greedy one.
+depth, and CART; rule lists of single literals: the best of each length, and the greedy one. CART is
+trained anew; runs of the others are stored.
 """
 
 from __future__ import annotations
@@ -10,20 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.claims import claim, claims_table
 from experiments.data import data_file
-from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.studies.published import read_published
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from treeleak.core.errors import BadInput
 
 PAPER = "Ferry 2024"
 SOURCE = "github.com/ferryjul/ProbabilisticDatasetsReconstruction, experiments/data"
@@ -31,6 +28,9 @@ DATASETS = ("adult", "compas")
 TREES = ("optimal tree", "CART")
 LISTS = ("optimal list", "greedy list")
 METHODS = (*TREES, *LISTS)
+LEARNT = ("CART",)
+"""What is trained anew; runs of the others are stored: no library that installs learns their models
+as they were learnt."""
 SUPPORTS = (0.01, 0.02, 0.03, 0.04, 0.05)
 SIZES = range(1, 11)
 SEEDS = range(5)
@@ -39,32 +39,39 @@ _PER_SIZE = ("left", "dist", "size", "train", "test", "proved")
 
 
 def path_of_models(parameters: Parameters) -> Record:
-    """Train models of every size limit, and measure what they leave open.
+    """Train trees of every size limit, and measure what they leave open.
 
     Parameters
     ----------
     parameters : mapping
-        ``dataset``, ``share`` of its rows, ``method``, ``support`` and ``seed``.
+        ``dataset``, ``share`` of its rows, ``method`` ("CART"), ``support`` and ``seed``.
     """
     from sklearn.model_selection import train_test_split
+    from sklearn.tree import DecisionTreeClassifier
 
     from treeleak.schema import Schema
+    from treeleak.uncertainty import from_tree
 
     p = parameters
+    if p["method"] != "CART":
+        raise BadInput(f"{p['method']}: its runs are stored, and not made anew")
     X, y = _table(p["dataset"], p["share"], p["seed"])
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.2, random_state=p["seed"])
     schema = Schema.from_columns(X.columns)
     start = time.perf_counter()
-    models = _models(p, X, y)
+    # The authors' parameters.
+    least = max(1, int(p["support"] * len(X)))
+    chosen = {"min_samples_leaf": least, "random_state": 1 + p["seed"]}
+    models = [DecisionTreeClassifier(max_depth=d, **chosen).fit(X, y) for d in SIZES]
     seconds = time.perf_counter() - start
-    left = [_left_open(m, schema) for m in models]
+    left = [from_tree(m, schema) for m in models]
     shares, rows = np.unique(left[-1].row_shares().round(9), return_counts=True)
     return {
         "left": [d.dist_g() for d in left],
         "dist": [d.dist() for d in left],
-        "size": [_size(m) for m in models],
-        "train": [_accuracy(m, X, y) for m in models],
-        "test": [_accuracy(m, X_test, y_test) for m in models],
+        "size": [int(m.get_n_leaves()) - 1 for m in models],
+        "train": [float((m.predict(X) == y).mean()) for m in models],
+        "test": [float((m.predict(X_test) == y_test).mean()) for m in models],
         "proved": [True] * len(models),
         "row_shares": shares.tolist(),
         "row_counts": rows.tolist(),
@@ -98,67 +105,21 @@ def _have_tables() -> None:
         _path(name)
 
 
-def _left_open(model: Any, schema: Any) -> Any:
-    from treeleak.release import RuleList
-    from treeleak.uncertainty import from_rule_list, from_tree
-
-    return (from_rule_list if isinstance(model, RuleList) else from_tree)(model, schema)
-
-
-def _size(model: Any) -> int:
-    """Splits of a tree, rules of a list."""
-    from treeleak.release import RuleList, to_release
-
-    if isinstance(model, RuleList):
-        return len(model.rules)
-    return int((~to_release(model).trees[0].is_leaf).sum())
-
-
-def _accuracy(model: Any, X: pd.DataFrame, y: pd.Series[Any]) -> float:
-    from treeleak.release import Release
-
-    if not isinstance(model, Release):
-        return float((model.predict(X) == y).mean())
-    (tree,) = model.trees
-    assert tree.counts is not None  # noqa: S101
-    at = tree.apply(X.to_numpy(dtype=np.float64))
-    return float((np.array(model.classes)[tree.counts.argmax(axis=1)[at]] == y).mean())
-
-
-def _models(p: Parameters, X: pd.DataFrame, y: pd.Series[Any]) -> list[Any]:
-    """Train one model of each size limit."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    from experiments.learners import greedy_lists, optimal_lists, optimal_trees
-
-    method, support = p["method"], p["support"]
-    if method == "optimal tree":
-        return list(optimal_trees(X, y, SIZES[-1], support))
-    if method != "CART":
-        learn = optimal_lists if method == "optimal list" else greedy_lists
-        return list(learn(X, y, SIZES[-1], support))
-    # The authors' parameters.
-    chosen = {"min_samples_leaf": max(1, int(support * len(X))), "random_state": 1 + p["seed"]}
-    return [DecisionTreeClassifier(max_depth=d, **chosen).fit(X, y) for d in SIZES]
-
-
 def _grid(
-    methods: Sequence[str], supports: Sequence[float] = SUPPORTS, seeds: Iterable[int] = SEEDS
+    methods: Sequence[str],
+    supports: Sequence[float] = SUPPORTS,
+    seeds: Iterable[int] = SEEDS,
+    learnt: Sequence[str] = LEARNT,
 ) -> list[dict[str, Any]]:
     """As in the paper: a tenth of Adult, by the seed, and all of COMPAS."""
     return [
         {"dataset": d, "share": 0.1 if d == "adult" else 1.0, "method": m, "support": s, "seed": k}
         for d in DATASETS
         for m in methods
+        if m in learnt
         for s in supports
         for k in seeds
     ]
-
-
-def _seconds(p: Parameters) -> float:
-    longest = {"optimal tree": 14.0, "optimal list": 25.0}.get(p["method"], 0.5)
-    fewer = float((0.01 / p["support"]) ** 1.4)
-    return longest * fewer / (1 if p["dataset"] == "adult" else 3)
 
 
 def _warm(p: Parameters) -> Parameters:
@@ -377,94 +338,6 @@ def _of_supports(models: pd.DataFrame) -> Iterator[dict[str, Any]]:
                      np.abs(flat) <= 0.01, True)  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------ figures
-
-_NAMES = {"adult": "Adult (10 %)", "compas": "COMPAS"}
-_LABELS: dict[str, Any] = {
-    "left": "Dist$_G$: share left",
-    "train": "training accuracy",
-    "limit": {TREES: "greatest depth", LISTS: "most rules"},
-    "size": {TREES: "splits", LISTS: "rules"},
-    "support": "least support",
-}
-_DRAWN_LIMITS = (1, 2, 3, 4, 5, 7, 10)
-_LINES = ("-", "--")
-
-
-def _label(what: str, methods: tuple[str, str]) -> str:
-    label = _LABELS[what]
-    return label if isinstance(label, str) else label[methods]
-
-
-def _lines(
-    models: pd.DataFrame,
-    rows: Sequence[tuple[tuple[str, str], str, str]],
-    by: str = "support",
-) -> Figure:
-    """Draw y over x: a row of panels for each (methods, x, y), a line for each support or limit."""
-    chosen = sorted(models[by].unique())
-    if by == "limit":
-        chosen = [v for v in chosen if v in _DRAWN_LIMITS]
-    along = "limit" if by == "support" else "support"
-    own_x = len({x for _, x, _ in rows}) > 1 or rows[0][1] == "train"
-    with styled():
-        figure, axes = panels(len(rows), len(DATASETS), height=2.3, share_x=not own_x)
-        for row, (methods, x, y) in enumerate(rows):
-            line = axes[row]
-            for ax, dataset in zip(line, DATASETS, strict=True):
-                own = models[models.dataset == dataset]
-                for k, value in enumerate(chosen):
-                    for method, style in zip(methods, _LINES, strict=True):
-                        one = own[(own.method == method) & (own[by] == value)]
-                        means = one.groupby(along, as_index=False)[list({x, y} - {along})].mean()
-                        ax.plot(means[x], means[y], style, **_ink(k, style))
-                ax.set_title(f"{_NAMES[dataset]}, {'trees' if methods == TREES else 'rule lists'}")
-                if own_x or row == len(rows) - 1:
-                    ax.set_xlabel(_label(x, methods))
-                if x == "support":
-                    ax.set_xticks(SUPPORTS, [f"{s:g}" for s in SUPPORTS])
-            line[0].set_ylabel(_label(y, methods))
-        kinds = {m for m, _, _ in rows}
-        _name(axes[0, 0], ("optimal", "greedy") if len(kinds) > 1 else rows[0][0], chosen, by)
-        legend_below(figure, axes[0, 0])
-    return figure
-
-
-def _ink(k: int, style: str) -> dict[str, Any]:
-    """Greedy models have open markers."""
-    fill = COLOURS[k] if style == "-" else "white"
-    return {"color": COLOURS[k], "marker": MARKERS[k], "markerfacecolor": fill}
-
-
-def _name(ax: Axes, methods: Sequence[str], chosen: Sequence[float], by: str) -> None:
-    for method, style in zip(methods, _LINES, strict=True):
-        ax.plot([], [], style, color="black", label=method)
-    for k, value in enumerate(chosen):
-        ax.plot([], [], color=COLOURS[k], marker=MARKERS[k],
-                label=f"{'size' if by == 'limit' else by} {value:g}")  # fmt: skip
-
-
-def _rows_drawn(runs: pd.DataFrame) -> Figure:
-    """Figure 4: at most how much is left of a share of the rows."""
-    with styled():
-        figure, axes = panels(2, len(DATASETS), height=2.3)
-        for line, methods in zip(axes, (TREES, LISTS), strict=True):
-            for ax, dataset in zip(line, DATASETS, strict=True):
-                for k, (method, style) in enumerate(zip(methods, _LINES, strict=True)):
-                    own = runs[(runs.dataset == dataset) & (runs.method == method)]
-                    if own.empty:
-                        continue
-                    share, rows = _row_shares(own)
-                    part = np.cumsum([0, *rows]) / rows.sum()
-                    ax.step(part, [share[0], *share], style, color=COLOURS[k], label=method)
-                ax.set_title(f"{_NAMES[dataset]}, {'trees' if methods == TREES else 'rule lists'}")
-                ax.legend(frameon=False)
-            line[0].set_ylabel("left of a row, at most")
-        for ax in axes[-1]:
-            ax.set_xlabel("share of the rows")
-    return figure
-
-
 # ------------------------------------------------------------------------------------ studies
 
 
@@ -473,7 +346,6 @@ def _study(
     what: str,
     methods: Sequence[str],
     tables: Callable[[pd.DataFrame], Sequence[Table]],
-    figure: Callable[[pd.DataFrame], Figure],
     supports: Sequence[float] = SUPPORTS,
     quick: Sequence[float] = (0.01, 0.03, 0.05),
 ) -> Study:
@@ -483,11 +355,11 @@ def _study(
         paper=PAPER,
         what=f"figure {number}: {what}",
         full=partial(_grid, methods, supports),
+        everywhere=partial(_grid, methods, supports, learnt=METHODS),
         quick=partial(_grid, methods, quick, (0,)),
         run=path_of_models,
         tables=tables,
-        figures=lambda runs: {name: figure(runs)},
-        seconds=_seconds,
+        seconds=lambda p: 0.5 * float((0.01 / p["support"]) ** 1.4),
         warm=_warm,
         check=_have_tables,
         experiment="ferry",
@@ -509,9 +381,8 @@ def _equal_models(number: int, methods: tuple[str, str]) -> Study:
             _claims(number, list(claims)),
         ]
 
-    rows = [(methods, x, "left") for x in ("size", "train")]
     what = f"what {kind} leave open, by size and accuracy"
-    return _study(number, what, methods, tables, lambda runs: _lines(models_of(runs), rows))
+    return _study(number, what, methods, tables)
 
 
 def _constraints(number: int, methods: tuple[str, str]) -> Study:
@@ -528,9 +399,8 @@ def _constraints(number: int, methods: tuple[str, str]) -> Study:
             _claims(number, list(_of_constraints(models, methods))),
         ]
 
-    rows = [(methods, "limit", y) for y in ("size", "left")]
     what = f"size of {kind}, and what they leave open, by constraints"
-    return _study(number, what, methods, tables, lambda runs: _lines(models_of(runs), rows))
+    return _study(number, what, methods, tables)
 
 
 def _figure_7_tables(runs: pd.DataFrame) -> list[Table]:
@@ -545,12 +415,10 @@ def _figure_7_tables(runs: pd.DataFrame) -> list[Table]:
 STUDIES: Sequence[Study] = (
     _equal_models(2, TREES),
     _equal_models(3, LISTS),
-    _study(4, "what is left of single rows", METHODS, _figure_4_tables, _rows_drawn,
+    _study(4, "what is left of single rows", METHODS, _figure_4_tables,
            supports=SUPPORTS[:1], quick=SUPPORTS[:1]),
     _constraints(5, TREES),
     _constraints(6, LISTS),
     _study(7, "what models leave open, by support", METHODS, _figure_7_tables,
-           lambda runs: _lines(models_of(runs), [(m, "support", "left") for m in (TREES, LISTS)],
-                               by="limit"),
            quick=(0.02, 0.03, 0.05)),
 )  # fmt: skip

@@ -22,14 +22,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.claims import falls
-from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
 from treeleak.core.errors import BadInput
 from treeleak.core.signals import private_folder
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from treeleak.release import Release
     from treeleak.schema import Schema
     from treeleak.uncertainty import ProbabilisticDataset
@@ -207,21 +204,6 @@ def _claims(runs: pd.DataFrame) -> Table:
     return Table("gambs-figure-1-claims", title, pd.DataFrame(lines), note)
 
 
-def _distances_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
-    with styled():
-        figure, axes = panels(1, 1, width=4.2, height=2.8)
-        ax = axes[0, 0]
-        for k, (learner, own) in enumerate(runs.groupby("learner")):
-            dist, sizes = np.array(own.dist.tolist()), own.trained_on.iloc[0]
-            ax.plot(sizes, dist.mean(axis=0), color=COLOURS[k], marker=MARKERS[k],
-                    label=f"{learner}: mean, 5 to 95 %")  # fmt: skip
-            ends = np.quantile(dist, [0.05, 0.95], axis=0)
-            ax.fill_between(sizes, *ends, alpha=0.2, color=COLOURS[k], lw=0)
-        ax.set(xlabel="records that the tree was trained on", ylabel=f"Dist to all {N_ROWS}")
-        legend_below(figure, ax)
-    return {"gambs-figure-1": figure}
-
-
 STUDIES: Sequence[Study] = (
     Study(
         name="gambs-figure-1",
@@ -231,7 +213,6 @@ STUDIES: Sequence[Study] = (
         quick=lambda: _grid(SEEDS[:3]),
         run=trees_on_more_and_more,
         tables=_distances,
-        figures=_distances_drawn,
         seconds=lambda p: 10.0 if p["learner"] == C45 else 0.4,
         warm=lambda p: {**p, "learner": CART, "n_rows": 20},
         check=_have_weka,

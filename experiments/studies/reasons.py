@@ -6,7 +6,9 @@ shown as not explained yet, and a reason that explains no line fails a test: run
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -40,128 +42,11 @@ class Reason:
         return any(all(line.get(k) == v for k, v in own.items()) for own in self.lines)
 
 
-_SPLIT = (
-    "Trees here are split wherever the support allows it, also where that lowers no error: so what "
-    "they leave open comes close to the authors' own runs on COMPAS, with a few splits more. The "
-    "paper says that DL8.5 leaves out splits that are not needed. In a trial without them, all "
-    "this was as the paper says."
-)
-
-REASONS: tuple[Reason, ...] = (
-    Reason(
-        "draft-figure-2-claims",
-        [{"the paper says": "with bootstrap, the error stops short of zero"}],
-        "treeleak draws many tables from the posterior of the rows, and more trees go on narrowing "
-        "it: 70 unlimited trees or more leave next to no error. The paper's solver stops at its "
-        "limit with a likely table.",
-    ),
-    Reason(
-        "draft-figure-2",
-        [{"bootstrap": "none"}],
-        "The paper's attack looks for hours for a table that meets all counts. Where many tables "
-        "may, treeleak's answer after seconds is the middle of those that chains found, some of "
-        "which miss a few counts; where next to one is left, that blurs the last few values.",
-    ),
-    Reason(
-        "draft-figure-4-claims",
-        [
-            {"the paper says": "of many trees of depth 2, those with known draws leave less"},
-            {"the paper says": "with known draws, 100 trees of depth 2 leave an error close to 0"},
-        ],
-        "The paper's benchmark knows more than how often each tree drew each row: also in which "
-        "leaf of each tree the row lies. From draws alone, rows of shallow trees are often not "
-        "found within 30 s (unanswered).",
-    ),
-    Reason(
-        "draft-figure-4-claims",
-        [{"the paper says": "but for very shallow trees, no more are needed unbagged"}],
-        "With known draws, each row has counts of its own, which every tree narrows: treeleak's "
-        "propagation needs fewer trees for them than its search without bootstrap.",
-    ),
-    Reason(
-        "draft-figure-5-claims",
-        [{}],
-        "With nothing known, treeleak's error is next to none already (the paper's is not): one "
-        "value more or less, or a run ended by its limit, decides the order.",
-    ),
-    Reason(
-        "draft-dp-figures-2-to-9-claims",
-        [{"the paper says": "at epsilon 0.1, it is not"}],
-        "Of many tables that are as likely, treeleak's answer is the middle, which is nearer to "
-        "most rows than a random guess even where counts say little. The paper's solver has one "
-        "of them.",
-    ),
-    Reason(
-        "draft-dp-figures-2-to-9-claims",
-        [{"the paper says": "for all budgets, 5 to 10 trees leave the least error"}],
-        "With little noise (epsilon 20 and 30), treeleak weighs all counts together, and more "
-        "trees go on helping it.",
-    ),
-    Reason(
-        "draft-dp-figures-2-to-9-claims",
-        [{"the paper says": "at epsilon 0.1, forests often predict no better than the majority"}],
-        "treeleak counts a noisy count below zero as zero when a forest predicts, so that "
-        "accuracies at small budgets are not the authors'.",
-    ),
-    Reason(
-        "draft-dp-figure-10-claims",
-        [{}],
-        "Within 60 s on two threads, the paper's formulation has answers for up to 100 rows only, "
-        "and these come late; where it has none, there is no point.",
-    ),
-    Reason(
-        "draft-dp-table-2",
-        [
-            {"dataset": "compas", "epsilon": 1.0},
-            *({"dataset": "adult", "epsilon": epsilon} for epsilon in (5.0, 20.0, 30.0)),
-        ],
-        "Judged is a gap: how much nearer the rebuilt rows are to the training rows than to other "
-        "draws of the population. treeleak's are nearer to the training rows than the paper's, and "
-        "to the other draws as well (columns error, to others), so the gap can be smaller.",
-    ),
-    Reason(
-        "draft-dp-table-6",
-        [{"n_trees": 1, "depth": 3}],
-        "The paper's seconds end at a first answer, after which its search went on for two hours. "
-        "treeleak's end at its only answer, which takes a second or two even for small forests.",
-    ),
-    Reason(
-        "draft-dp-figure-15",
-        [{}],
-        "Means of ten runs differ by more than 0.02 now and then, even if nothing else differs: "
-        "forests and missing rows are not the authors', and the mean error of one forest lies far "
-        "from that of another (sd, published sd, apart). How many shadow forests the authors have "
-        "for each shadow row, the paper does not say.",
-    ),
-    Reason(
-        "ferry-figure-2-claims",
-        [
-            {
-                "the paper says": "of equal size, optimal models usually leave less",
-                "dataset": "adult",
-            }
-        ],
-        _SPLIT,
-    ),
-    Reason(
-        "ferry-figure-4-claims",
-        [{"the paper says": "the largest CART leaves less than the optimal tree"}],
-        _SPLIT,
-    ),
-    Reason(
-        "ferry-figure-5-claims",
-        [
-            {"the paper says": "CART splits more often than the optimal tree"},
-            {"the paper says": "of equal parameters, CART leaves less"},
-        ],
-        _SPLIT,
-    ),
-    Reason(
-        "ferry-figure-6-claims",
-        [{"the paper says": "optimal lists almost always have the most rules allowed"}],
-        "Of equally accurate lists, treeleak takes the shortest: where more rules gain nothing, a "
-        "list stays below the most. Why CORELS went on there is not explained yet.",
-    ),
+REASONS: tuple[Reason, ...] = tuple(
+    Reason(**reason)
+    for reason in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
+        "reason"
+    ]
 )
 
 

@@ -1,7 +1,7 @@
 """The kinds of models in the zoo: settings, what trains them, and the form of file they are in.
 
-Settings, training and saving are those of the benchmarks of files of old and new versions
-(``real_models``) and of usual settings (``usual``), here in the sizes in which people train them.
+Settings, training and saving are those of ``settings`` and of the benchmark ``usual``, here in the
+sizes in which people train them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from experiments.attempt import is_there
-from experiments.benchmarks import real_models, usual
+from experiments.benchmarks import usual
 from experiments.libraries import module_of, unfitted
+from experiments.zoo import settings
 from experiments.zoo.tables import CODES, FLAGS, RAW, Sample
 
 Write = Callable[[Sample, int, Path], Path]
@@ -62,7 +63,7 @@ class Kind:
 def kinds() -> Iterator[Kind]:
     """List all kinds, in the order of the archive."""
     for (library, family), names in _CHOSEN.items():
-        for name, table, params in real_models.SETTINGS[library]:
+        for name, table, params in settings.SETTINGS[library]:
             if name in names.split():
                 called = f"{_SHORT[library]}{name}".replace("_", "-")
                 task, tables = _LEARNT[table]
@@ -106,14 +107,14 @@ _CHOSEN: Mapping[tuple[str, str], str] = MappingProxyType(
         "classes squares",
     }
 )
-"""Settings of ``real_models`` by library and family."""
+"""Settings of ``settings`` by library and family."""
 _SHORT = {"scikit-learn": "", "xgboost": "xgb-", "lightgbm": "lgbm-", "catboost": "cat-"}
 _MODULES = {library: library for library in _SHORT} | {"scikit-learn": "sklearn"}
 _LEARNT: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {"two": ("label", TWO), "three": ("label", THREE)}
     | dict.fromkeys(("number", "counts"), ("number", NUMBERS))
 )
-"""What is learnt and from which tables, by the table of ``real_models``."""
+"""What is learnt and from which tables, by the table of ``settings``."""
 _SIZES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "scikit-learn": {},
@@ -133,13 +134,13 @@ def _by_library(
     if library == "scikit-learn" and "_of" not in params:
         given["random_state"] = seed
     rows = {"X": data.X, "y": data.y["target"]}
-    written: Path = real_models.MAKERS[library](given, rows | {"weight": None}, path)
+    written: Path = settings.MAKERS[library](given, rows, path)
     return written
 
 
 def _made(make: Callable[[Sample, int], Any], form: str = "joblib") -> Write:
     """Write what a function trains, pickled or as joblib does."""
-    return lambda data, seed, path: real_models.dump(make(data, seed), path, form)
+    return lambda data, seed, path: settings.dump(make(data, seed), path, form)
 
 
 def _as_usual(make: Callable[[], Any], raw: bool = False) -> Write:

@@ -26,8 +26,7 @@ MAX_ALIGNED = 1500
 ASTRAY, _MANY = (0.15, 0.3), 20
 """How often searches are led astray: of values that exact counts of 150 rows with raw numbers left
 open, with a confidence p, 0.85 p were right in columns that are cut at 20 places or fewer, and
-0.7 p in others, for walks seldom move there (tables of statsmodels, ``python -m experiments run
-calibration --part fitted``)."""
+0.7 p in others, for walks seldom move there (tables of statsmodels, at results version 54)."""
 _LEAST_ALIGNED = 5
 """Samples that are aligned even when the time is up."""
 _ALL_AT_ONCE = 200

@@ -10,7 +10,6 @@ import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -149,17 +148,3 @@ FOLDERS: Mapping[str, tuple[str, Mapping[str, bytes]]] = MappingProxyType(
     }
 )
 """By name of the folder: the same, and the files in it."""
-
-
-def write_others(folder: Path) -> dict[str, tuple[Path, str]]:
-    """Write all of them; returns path and words by name."""
-    made = {}
-    for name, (words, make) in OTHER_FILES.items():
-        (folder / name).write_bytes(make())
-        made[name] = (folder / name, words)
-    for name, (words, files) in FOLDERS.items():
-        (folder / name).mkdir(exist_ok=True)
-        for own, data in files.items():
-            (folder / name / own).write_bytes(data)
-        made[f"{name}/"] = (folder / name, words)
-    return made
