@@ -449,7 +449,7 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
 def test_probabilities_of_intervals_are_the_shares_that_are_right():
     # Trees that did not draw a row cut what its leaves leave open into many intervals.
     claimed, right = [], []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame(rng.normal(size=(24, 4)), columns=list("abcd"))
         y = (X.a + X.b > 0) ^ (rng.random(24) < 0.1)
@@ -464,7 +464,7 @@ def test_probabilities_of_intervals_are_the_shares_that_are_right():
     least, most = likely_shares(claimed, together)
     assert least <= right.mean() <= most
     sure = claimed > 0.9
-    assert sure.sum() > 80
+    assert sure.sum() > 50
     assert right[sure].mean() >= likely_shares(claimed[sure], together)[0]
 
 

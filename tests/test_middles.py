@@ -346,7 +346,7 @@ def test_rows_of_a_raw_forest_come_nearer_to_those_of_the_training_set():
         [Ordinal("age", 18, 90), Numeric("income", 0.0, 2e5), Categorical("job", tuple(range(30))),
          *(Ordinal(f"visits {k}", 0, 40) for k in range(4))]
     )  # fmt: skip
-    model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+    model = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, y)
     unknown = replace(treeleak.release.to_release(model), thresholds_are="unknown")
     error = {}
     for name, asked in (("middles", model), ("counts", unknown)):
