@@ -143,48 +143,6 @@ def test_exact_counts_that_cannot_be_met_stay_unknown(seeds):
     assert all(seen.count(status) >= len(seeds) / 6 for status in ("feasible", "unknown"))
 
 
-def impossible(seed: int = 0) -> Stated:
-    """Known draws that no rows explain, with nothing to show it before the search."""
-    for s in itertools.count(seed):
-        case = Stated(SMALL, s, "draws", 8)
-        case.count(tampered(case.release, np.random.default_rng(s)))
-        if case.evidence.contradiction() is None and listed(case).status == "infeasible":
-            return case
-    raise AssertionError
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow
-def test_stopping_at_any_report_leaves_a_valid_answer(kind):
-    case = Stated(SMALL, 4, kind, 12)
-    reports = []
-    walked(case, Clock(60.0, reports.append))
-    assert all(0 <= p.done <= 1 for p in reports)
-    stages = [p.stage for p in reports]
-    assert len(set(stages)) >= 3
-    for last in sorted({stages.index(stage) for stage in stages} | {1, 3, len(stages) // 2}):
-        answer = walked(case, stopping(last))
-        if answer.rows:
-            check_form(answer, case)
-        else:
-            assert answer.status == "unknown"
-
-
-def test_stopping_in_the_solver_keeps_the_best_rows():
-    case, reports = impossible(), []
-
-    def report(progress):
-        reports.append(progress)
-        if "solving" in progress.stage:
-            clock.stop()
-
-    clock = Clock(1e6, report)
-    answer = walked(case, clock)
-    assert any("solving" in p.stage for p in reports)
-    check_form(answer, case)
-    assert clock.trace[-1].misfit == answer.rows[0].misfit
-
-
 def frame(seed: int, n: int = 12) -> tuple[pd.DataFrame, np.ndarray]:
     """Numbers, some of them missing, duplicates, a constant and a binary column."""
     rng = np.random.default_rng(seed)
