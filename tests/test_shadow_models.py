@@ -29,7 +29,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
-from treeleak.auditing.assessors import shadow_models
 from treeleak.auditing.assessors.shadow_models import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.verdict import of_auc, overall
@@ -82,15 +81,6 @@ def test_scores_that_do_not_depend_on_members_tell_nobody():
         found = scored(easy + sure[:, None] + rng.normal(size=(8, 120)), inside)
         held += found.auc.interval.low <= 0.5 <= found.auc.interval.high
     assert held >= 178  # Of 200 with 95 %, fewer by chance once in a thousand times.
-
-
-def test_members_who_score_higher_are_told_however_hard_each_is():
-    rng = np.random.default_rng(0)
-    _, inside = halves(np.zeros(400), 200, 4, rng)
-    hard = 10 * rng.normal(size=400)
-    found = scored(hard + 3 * inside + 0.3 * rng.normal(size=(8, 400)), inside)
-    assert found.auc.interval.low > 0.99
-    assert found.caught.value > 0.9
 
 
 def test_people_outside_are_no_more_certain_than_members():
@@ -459,13 +449,3 @@ def test_control_rows_that_the_model_does_not_predict_leave_shadow_models_alone(
     found = treeleak.audit(model, X[:120], y[:120], **options)
     assert found.shadows.direct is None
     assert found.shadows.sizes[-1].rows == 60
-
-
-def test_a_reason_from_below_is_listed_as_it_is(instead):
-    def refit_of(*_):
-        raise NotCovered("a reason of another room")
-
-    instead("refit_of", refit_of, shadow_models)
-    X, y = people(100)
-    found = treeleak.audit(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=10)
-    assert found.reason("shadows") == "a reason of another room"
