@@ -27,12 +27,15 @@ dev: $(VENV)/.dev
 # What test-all, test-browser and docs need, by one call of pip.
 dev-all: $(VENV)/.dev-all
 
-test: style kernels
+# What is read and what is compiled need not wait for each other.
+BESIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=target
+
+test: $(VENV)/.dev
+	$(BESIDE) style kernels
 	$(PYTEST) -m "not slow and not browser"
 
-# What is read and what is compiled need not wait for each other.
 checked: $(VENV)/.dev
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
+	$(BESIDE) check kernels
 
 check: style types
 

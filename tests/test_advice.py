@@ -13,7 +13,6 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
-    RandomForestRegressor,
 )
 from sklearn.ensemble import RandomForestClassifier as Forest
 from sklearn.linear_model import LogisticRegression
@@ -33,8 +32,7 @@ from treeleak.auditing.findings.advice import (
     SAVED,
     advise,
 )
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
-from treeleak.core.clock import TIME_UP
+from treeleak.auditing.findings.finding import NO_LEAK
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 
@@ -127,21 +125,6 @@ def test_larger_leaves_are_asked_for_in_the_words_of_the_library(origin, setting
     (larger,) = (text for text in told if text.startswith("Grow larger leaves"))
     assert setting in larger
     assert ("min_samples_leaf" in larger) == origin.startswith("scikit-learn")
-
-
-@pytest.mark.parametrize(("why", "told"), [(TIME_UP(seconds="30"), True), ("it is odd", False)])
-def test_more_time_is_advised_where_time_left_no_rows(why, told):
-    advice = advise(AuditResults(not_assessed=(("reconstruction", why),)), OPEN)
-    assert ("--time-limit" in " ".join(advice)) == told
-
-
-def test_figures_of_classifiers_are_not_told_of_regressions(data):
-    X, y, _ = data
-    for kind in (RandomForestClassifier, RandomForestRegressor):
-        release = to_release(kind(2, random_state=0).fit(X, y))
-        found = AuditResults(release=release, counts=count_leaves(release))
-        measured = "default forests" in " ".join(advise(found, LEAK))
-        assert measured == (kind is RandomForestClassifier)
 
 
 @pytest.mark.slow
@@ -249,14 +232,6 @@ def test_leaves_that_are_large_by_default_are_not_marked(kind, setting):
 )  # fmt: skip
 def test_names_of_boosted_models_have_the_defaults_of_the_library(model):
     assert treeleak.check(type(model).__name__) == treeleak.check(model)
-
-
-def test_settings_that_are_none_are_the_library_s():
-    assert marked(treeleak.check("XGBClassifier", params={"min_child_weight": None})) == marked(
-        treeleak.check("XGBClassifier")
-    )
-    larger = treeleak.check(HistGradientBoostingClassifier())
-    assert "min_samples_leaf=20" not in marked(larger)
 
 
 def test_other_models_and_numbers_are_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from helpers.grids import cuts_for, schemas, some_rows
 from helpers.releases import counted, random_tree
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
-from treeleak.attacks.exact.search_space import SearchSpace
 from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
@@ -189,47 +187,6 @@ def test_no_other_fit_is_closer_to_the_prior(schema, seed, unit, rounds):
 
 
 @examples(60, fast=10)
-@given(schemas(), st.integers(0, 2**32))
-def test_distances_count_the_columns_that_differ(schema, seed):
-    geometry = example(schema, seed)
-    values = values_of(geometry.parts, 2)
-    for a, part in enumerate(geometry.parts):
-        distance = values.distance(a)
-        table = np.concatenate([atom.values for atom in part.atoms])
-        known = table[~np.isnan(table)]
-        span = 1.0
-        if isinstance(part.attribute, Ordinal) and len(known) > 1:
-            span = np.ptp(known) or 1.0
-        for i, j in itertools.product(range(len(table)), repeat=2):
-            one, other = table[i], table[j]
-            missing = np.isnan(one), np.isnan(other)
-            if isinstance(part.attribute, Ordinal) and not np.any(missing):
-                assert distance[i, j] == pytest.approx(abs(one - other)[0] / span)
-            else:
-                same = (one == other) | (missing[0] & missing[1])
-                assert distance[i, j] == (~same).sum()
-
-
-def space_of(geometry: Geometry, system: CountSystem) -> SearchSpace:
-    grid, _, _ = atoms_and_sizes(geometry, system)
-    stride = np.append(geometry.stride, geometry.n_points)
-    return SearchSpace.of(grid, stride, system.cell, system.signature, system.target, system.n_rows)
-
-
-def misfit_of(system: CountSystem, points: np.ndarray) -> int:
-    """Sum over the distinct equations of |A m - n|, row by row."""
-    held = np.zeros(len(system.target), dtype=int)
-    for p in points:
-        held[system.signature[system.cell[p]]] += 1
-    distinct = {
-        (frozenset(np.flatnonzero(system.signature[:, t] == r).tolist()), int(system.target[r])): r
-        for t in range(system.signature.shape[1])
-        for r in set(system.signature[:, t].tolist())
-    }
-    return sum(abs(int(held[r] - system.target[r])) for r in distinct.values())
-
-
-@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
 def test_independent_equations_say_what_all_say(schema, seed, unit, disturb):
     geometry = example(schema, seed, unit)
@@ -253,53 +210,6 @@ def test_independent_equations_say_what_all_say(schema, seed, unit, disturb):
             assert rank(kept[:, sums]) == rank(every[:, sums])
         if np.linalg.matrix_rank(every) == np.linalg.matrix_rank(every[:, :-1]):
             assert len(kept) == np.linalg.matrix_rank(every)
-
-
-@examples(60, fast=10)
-@given(schemas(), st.integers(0, 2**32), UNITS, st.integers(1, 400), st.booleans())
-def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
-    schema, seed, unit, steps, disturb
-):
-    geometry = example(schema, seed, unit)
-    rng = np.random.default_rng(seed)
-    for system in systems_of(geometry):
-        if disturb:
-            system = disturbed(system, geometry, seed)
-        space = space_of(geometry, system)
-        if not len(space.attributes) or not space.n_rows:
-            continue
-        w = rng.random(len(space.code)) + 1e-3
-        w *= space.n_rows / w.sum()
-        clock = Clock(600.0)
-        chain = space.near_weights(w, steps, seed, clock)
-        own = space.origin[chain.points]
-        assert chain.misfit == misfit_of(system, own)
-        again = space.near_weights(w, steps, seed, clock)
-        assert np.array_equal(chain.points, again.points)
-
-        start = chain.points.copy()
-        cost = rng.random((space.n_rows, space.n_atoms)) * 3
-        closer = space.near_rows(chain.points, cost, steps, seed, clock)
-        assert np.array_equal(chain.points, start)
-        assert closer.misfit == misfit_of(system, space.origin[closer.points])
-
-        def paid(points, cost=cost, space=space):
-            return cost[np.arange(len(points))[:, None], space.value[points]].sum()
-
-        assert closer.misfit <= chain.misfit
-        if closer.misfit == chain.misfit:
-            assert paid(closer.points) <= paid(chain.points) + 1e-3
-
-
-def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
-    geometry = example(FOUR, 5)
-    clock = Clock(600.0)
-    clock.stop()
-    for system in systems_of(geometry):
-        space = space_of(geometry, system)
-        w = np.full(len(space.code), system.n_rows / len(space.code))
-        chain = space.near_weights(w, 10**12, 0, clock)
-        assert chain.misfit == misfit_of(system, space.origin[chain.points])
 
 
 @examples(60, fast=20)

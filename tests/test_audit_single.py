@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers import cli
@@ -89,42 +88,9 @@ def test_the_toy_tree_leaves_what_the_paper_says():
     valid(json.loads(audit.to_json()))
 
 
-def test_other_rows_are_not_called_one_of_the_worlds():
-    audit = treeleak.audit(TOY, TOY_X.assign(a3=1), TOY_Y, schema=TOY_SCHEMA, on_mismatch="report")
-    assert audit.mismatch is not None
-    assert audit.uncertainty.contains is None
-
-
 def test_rows_that_the_schema_excludes_are_no_world():
     narrow = Schema([Ordinal("a1", 10, 13), Binary("a2"), Ordinal("a3", 1, 3)])
     assert treeleak.audit(TOY, TOY_X, TOY_Y, schema=narrow).uncertainty.contains is False
-
-
-def test_forests_are_audited_as_before():
-    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
-    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
-    audit = treeleak.audit(forest, time_limit=2)
-    assert audit.uncertainty is None
-    assert "uncertainty" not in dict(audit.not_assessed)
-    assert all(f.part != "uncertainty" for f in audit.findings)
-    assert "4. What" not in printed(audit)
-    assert valid(json.loads(audit.to_json()))["uncertainty"] is None
-
-
-def test_a_tree_that_drew_its_rows_is_not_assessed():
-    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
-    audit = treeleak.audit(RandomForestClassifier(1, random_state=0).fit(X, y), time_limit=2)
-    assert "drawn at random" in dict(audit.not_assessed)["uncertainty"]
-    assert "4. Residual uncertainty (entropy) of a row Not assessed: the tree was" in printed(audit)
-
-
-def test_of_a_regression_tree_its_leaves_are_assessed():
-    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) / 7
-    audit = treeleak.audit(DecisionTreeRegressor(random_state=0).fit(X, y))
-    assert audit.verdict == LEAK
-    assert "class" not in " ".join(f.text for f in audit.findings if f.part == "reconstruction")
-    # Grown to the end, it leaves nothing open but columns that tell no rows apart.
-    assert 0 <= audit.uncertainty.dist_g < 0.1
 
 
 @pytest.mark.slow
@@ -329,15 +295,6 @@ def test_rows_without_labels_leave_rules_without_counts_open(tmp_path):
     assert "--label" in result.output
 
 
-def test_a_column_without_any_value_has_no_bounds():
-    X = LIST_X.assign(a3=np.nan)
-    rules = RuleList(
-        LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0)
-    ).counted(X, [0, 0, 1, 1, 1])
-    audit = treeleak.audit(rules, X, [0, 0, 1, 1, 1])
-    assert "('a3')" in dict(audit.not_assessed)["uncertainty"]
-
-
 @pytest.mark.parametrize("given", ["rules", "schema"])
 def test_texts_that_look_missing_are_texts_where_they_are_named(tmp_path, given):
     X = pd.DataFrame({"job": ["None", "NA", "null", ""], "n": ["1", "NA", "3", ""]})
@@ -373,14 +330,6 @@ def test_a_schema_is_written_for_rules(tmp_path):
     X.to_csv(tmp_path / "train.csv", index=False)
     result = run("schema", tmp_path / "mixed.json", "--train", tmp_path / "train.csv")
     assert '"pilot"' in result.stdout
-
-
-def test_the_two_schemas_of_one_audit_are_told_apart():
-    X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=30)})
-    y = (X["a"] > 0).astype(int)
-    text = printed(treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=2))
-    assert "Schema of this part: inferred from the model and the training rows." in text
-    assert "no schema given: a value can be anything that the thresholds suggest" in text
 
 
 @pytest.mark.parametrize(
@@ -420,10 +369,6 @@ def test_rules_and_rows_may_say_codes_or_texts(rules_name, rows_hold):
     assert audit.uncertainty.contains is True
 
 
-def test_rows_may_come_as_an_array_and_without_labels():
-    assert treeleak.audit(LIST, LIST_X.to_numpy()).uncertainty.contains is True
-
-
 def test_a_mismatch_is_bad_input_on_the_command_line(tmp_path):
     write_rules(LIST, tmp_path / "rules.json")
     LIST_X[:4].assign(again=LIST_Y[:4]).to_csv(tmp_path / "train.csv", index=False)
@@ -432,11 +377,6 @@ def test_a_mismatch_is_bad_input_on_the_command_line(tmp_path):
     )
     assert result.exit_code == 2
     assert "do not fit the model" in result.output
-
-
-def test_what_the_audit_of_rules_does_not_use_is_refused():
-    with pytest.raises(NotCovered, match="does not use population"):
-        treeleak.audit(LIST, population=LIST_X)
 
 
 def test_files_beside_rules_are_refused_by_name(tmp_path):

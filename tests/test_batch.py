@@ -190,19 +190,6 @@ def test_a_batch_overwrites_no_file_that_it_reads(models, tmp_path, ran):
     assert not ran
 
 
-def test_results_that_no_index_lists_are_replaced(models, tmp_path, ran):
-    command = ["audit", models / "stump.skops", "--report", tmp_path, "--time-limit", 5]
-    assert run(*command).exit_code == 0
-    (tmp_path / "index.json").unlink()
-    assert run(*command).exit_code == 0
-    assert len(ran) == 2
-
-
-def test_models_of_one_name_have_files_of_their_own():
-    paths = [Path("a/m.skops"), Path("b/m.skops"), Path("t/target.yaml"), Path("index.skops")]
-    assert index.names_for(paths) == ["m", "m-2", "t", "index-2"]
-
-
 def test_the_worst_exit_status_counts():
     assert index.worst([]) == 0
     assert index.worst([0, 3, 4]) == 4
@@ -223,14 +210,6 @@ def test_processes_end_with_their_words(models):
     missing = index.run_command(["audit", str(models / "none.skops")])
     assert missing.status == 2
     assert "none.skops" in missing.errors
-
-
-def test_what_was_not_begun_is_given_up(ran):
-    with ExitStack() as stack:
-        all_ = index.run_all([["--version"]] * 3, 1, None, stack)
-        assert next(all_)[1].status == 0
-        assert len([*all_]) == 2
-    assert len(ran) == 3
 
 
 def test_a_cluster_that_is_not_there_is_named(models, tmp_path, monkeypatch):

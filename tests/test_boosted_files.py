@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.examples import spread
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums, evidence_for
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.statistics import HESSIAN
 
 MODELS = Path(__file__).parent / "models" / "boosted"
 FILES = [
@@ -49,38 +48,10 @@ def opened(folder, name):
     return read(MODELS / folder / name), truth
 
 
-def numbered(folder, release, at):
-    """Leaves by the numbers that their library gives them."""
-    if folder.startswith(NUMBERED_AS_NODES):
-        return at
-    return np.column_stack(
-        [np.searchsorted(tree.leaves, at[:, t]) for t, tree in enumerate(release.trees)]
-    )
-
-
 def test_files_of_each_library_are_of_two_versions_at_least():
     versions = Counter(folder.split("-")[0] for folder in {folder for folder, _ in FILES})
     assert set(versions) == {"catboost", "lightgbm", "sklearn", "xgboost"}
     assert min(versions.values()) >= 2
-
-
-@pytest.mark.parametrize(("folder", "name"), spread(FILES, fast=10))
-def test_leaves_and_sums_are_those_of_the_library(folder, name):
-    release, truth = opened(folder, name)
-    rows = np.array(truth["rows"], dtype=release.float_type)
-    at = np.column_stack([tree.apply(rows) for tree in release.trees])
-    if name != "lossguide.json":
-        np.testing.assert_array_equal(numbered(folder, release, at), truth["leaves"])
-    sums = np.tile(np.array(release.ensemble.base_scores), (len(rows), 1))
-    for t, tree in enumerate(release.trees):
-        value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
-        own = value.values[at[:, t]]
-        if value.per_class:
-            sums += own
-        else:
-            sums[:, tree.output or 0] += own
-    exact = 1e-6 if folder.startswith("xgboost") else 1e-12
-    np.testing.assert_allclose(sums, truth["margin"], rtol=exact, atol=exact)
 
 
 @pytest.mark.parametrize(("folder", "name"), FILES)
@@ -120,39 +91,6 @@ def test_rows_are_counted_where_the_file_counts_them(folder, name):
         assert (release.sampling.kind, release.n_rows) == ("all", N)
         if name not in COUNTED_FIRST:
             assert release.not_covered is None
-
-
-@pytest.mark.parametrize(
-    "path", sorted(MODELS.glob("*/*")), ids=lambda p: f"{p.parent.name}/{p.name}"
-)
-def test_no_row_of_these_models_started_from_a_score_of_its_own(path):
-    if path.name == "truth.json" or path.suffix == ".cbm":
-        pytest.skip("no model, or one that takes its library")
-    said = " ".join(read(path).notes)
-    assert "init_score" not in said
-    assert "base_margin" not in said
-
-
-def test_classes_and_names():
-    release, _ = opened("lightgbm-4.7.0", "multiclass.txt")
-    assert release.classes == (0, 1, 2)
-    assert release.feature_names == ("Column_0", "Column_1", "Column_2", "Column_3")
-    assert [tree.output for tree in release.trees] == [0, 1, 2] * 2
-    release, _ = opened("xgboost-3.2.0", "softprob.json")
-    assert release.classes == (0, 1, 2)
-    assert release.feature_names == ("x0", "x1", "x2", "x3")
-    release, _ = opened("catboost-1.2.10", "multiclass.json")
-    assert release.trees[0].statistics.get(VALUE, per_class=True) is not None
-    bare = release.without_classes()
-    assert bare.classes == ()
-    assert bare.trees[0].statistics.get(VALUE, per_class=True) is None
-    np.testing.assert_array_equal(bare.trees[0].totals, release.trees[0].totals)
-    release, _ = opened("catboost-1.2.10", "rmse.json")
-    assert release.classes == ()
-    assert release.maybe_missing == {"x0", "x1", "x2", "x3"}
-    # Where no value is missing, XGBoost sends missing values one way in all tests of a column.
-    release, _ = opened("xgboost-3.2.0", "categories.json")
-    assert release.maybe_missing == {"x0", "x2"}
 
 
 def test_models_in_binary_form_name_the_extra(monkeypatch):

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from experiments.benchmarks.bound import listed, tiny
+from experiments.benchmarks.bound import tiny
 from helpers.examples import seeds
 from treeleak.bound import bound_of, smallest_excess
 from treeleak.bound.description import (
@@ -40,11 +40,6 @@ def test_the_best_attack_stays_within_the_bound_that_says_something_of_tiny_univ
     assert says.mean() > 0.25
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_the_bound_is_never_below_rows_that_the_file_lists(seed):
-    assert listed(seed) >= 0
-
-
 @pytest.mark.parametrize("bits", [0, 10, 300])
 @pytest.mark.parametrize(("n", "log2_hit"), [(10, -8), (200, -12), (1000, -6)])
 def test_the_fewest_rows_are_those_of_the_tail(bits, n, log2_hit):
@@ -59,11 +54,6 @@ def test_the_fewest_rows_are_those_of_the_tail(bits, n, log2_hit):
     assert (r is None) == (exact is None) or r is None
     if r is not None and exact is not None:
         assert exact <= r <= exact + max(3, 0.1 * exact)
-
-
-def test_a_hopeless_file_has_no_bound():
-    assert smallest_excess(1e6, 1000, -10) is None
-    assert smallest_excess(10, 1000, 0.0) is None
 
 
 def stump(column, cut, left, right, missing=False):
@@ -119,15 +109,6 @@ def test_parts_of_the_code_given_control_rows_are_prefix_codes():
             counts = np.vstack([root, left, root - left])
             total += 2.0 ** -_counts_given(stump(0, 0.5, 0, n), counts, n, control)
     assert total == pytest.approx(1)
-
-
-def test_every_release_pays_for_the_code_given_control_rows():
-    """How many codes there are must not follow from the file: decoders read first which it is."""
-    X = np.arange(40.0)[:, None]
-    release = to_release(DecisionTreeRegressor(max_depth=2).fit(X, X.ravel()))
-    control = Labelled(X, np.zeros(40, dtype=np.int64))
-    bits, _ = description_length(release, {}, 40)
-    assert description_length(release, {}, 40, control)[0] == bits - 1 + math.log2(3)
 
 
 def test_control_rows_with_labels_shorten_the_code_of_a_tree():

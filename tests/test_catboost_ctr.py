@@ -74,14 +74,6 @@ def test_every_count_is_that_of_the_training_rows(kind):
     assert all(tree.totals is not None for tree in release.trees)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_inventory_knows_every_part(kind):
-    model = read_model(FILES / f"{kind}.json")
-    found = take_inventory(model, Context(len(TRUTH["rows"]["n"])))
-    assert not [entry for entry in found if entry.unknown]
-    assert any(e.mark == "leaks" and "statistics of the target" in e.what for e in found)
-
-
 def _value(table, value):
     table["hash_map"][table["hash_stride"]] = value
 
@@ -120,12 +112,6 @@ def test_hashes_that_are_not_of_their_texts_are_left_over(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(changed("texts", change)))
     found = take_inventory(read_model(tmp_path / "model.json"), Context())
     assert any(entry.unknown for entry in found)
-
-
-def test_texts_of_hashes_are_named_where_the_file_has_them():
-    assert "oslo" in to_release(FILES / "texts.json").levels["city"]
-    assert to_release(FILES / "binary.json").levels["city"][0].startswith("hash ")
-    assert "another" not in to_release(FILES / "binary.json").levels["city"]
 
 
 @pytest.mark.parametrize("kind", ["binary", "number"])
@@ -293,16 +279,3 @@ def test_counts_are_those_of_catboost(seeds, tmp_path):
         check = check_rows(release, coded(release, X), label)
         assert check.ok, (seed, str(check.first))
         assert not any("not used" in str(note) for note in release.notes), seed
-
-
-def test_every_form_holds_the_same(tmp_path):
-    catboost = pytest.importorskip("catboost", reason="needs CatBoost")
-    X, y = rows_of("binary")
-    model = catboost.CatBoostClassifier(
-        iterations=5, verbose=0, allow_writing_files=False, cat_features=["city", "kind", "flag"]
-    ).fit(X, y)
-    model.save_model(str(tmp_path / "model.cbm"))
-    one, other = to_release(model), to_release(tmp_path / "model.cbm")
-    for a, b in zip(one.trees, other.trees, strict=True):
-        np.testing.assert_array_equal(a.totals, b.totals)
-    assert one.levels == other.levels

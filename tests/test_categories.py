@@ -11,11 +11,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeleak
 from helpers.releases import tree_of
-from treeleak.auditing.assessors.counts import LeafWords
 from treeleak.core.errors import BadSchema
 from treeleak.release import to_release
 from treeleak.release.check_schema import match_levels
-from treeleak.release.infer_schema import infer_schema, suggest_schema
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import CategorySets, Tree
@@ -34,18 +32,6 @@ def release_of(*trees, names=("c",), **more) -> Release:
     return Release(trees, names, (), AllRows(), None, **more)
 
 
-def test_what_trees_name_is_the_domain_with_a_code_for_all_others():
-    release = release_of(stump([1, 3]), stump([0]), names=("c", "d"))
-    schema, remarks = suggest_schema(release)
-    assert schema.attributes[0] == Categorical("c", values=(0, 1, 3, 4))
-    assert remarks == ["column 'c': 4 stands for any category that no tree names"]
-    rows = pd.DataFrame({"c": [0, 7], "d": [0, 1]})
-    schema, remarks = suggest_schema(release, rows)
-    assert schema.attributes[0] == Categorical("c", values=(0, 1, 3, 7))
-    assert remarks == []
-    assert "d" not in release.tested
-
-
 def test_a_release_moved_to_other_codes_names_the_same_labels():
     release = release_of(stump([0, 2]), levels={"c": ("x", "y", "z")})
     schema = Schema([Categorical("c", labels=("z", "w", "x", "y"))])
@@ -59,18 +45,6 @@ def test_a_release_moved_to_other_codes_names_the_same_labels():
     for labels, values in ((("y",), (0,)), (("x", "y", "z"), (0.5, 1, 2)), (("x", "z"), (-1, 2))):
         with pytest.raises(BadSchema, match="'c': the model tests for categories"):
             match_levels(release, Schema([Categorical("c", labels=labels, values=values)]))
-
-
-def test_leaves_name_their_categories():
-    release = release_of(stump([0, 2]), levels={"c": ("x", "y", "z")}, maybe_missing=frozenset("c"))
-    words = LeafWords(release, infer_schema(release))
-    assert [words.say(0, leaf) for leaf in (1, 2)] == [
-        "c is one of x, z", "c is none of x, z or missing"
-    ]  # fmt: skip
-    sets = CategorySets(np.zeros(2, dtype=np.int64), np.array([3, 7]))
-    both = tree_of((0, np.nan), (0, 3.5), None, None, None, categories=sets)
-    words = LeafWords(release_of(both), Schema([Ordinal("c", 0, 9)]))
-    assert words.say(0, 3) == "c is one of 3, 7, c > 3.5"
 
 
 def people(n=120, seed=0):

@@ -475,40 +475,6 @@ def test_rows_that_rules_leave_no_place_are_named():
         Chain.started(land, as_kernel_prior(flat(land)), 0)
 
 
-def test_a_chain_does_not_move_where_all_is_known():
-    case = CASES["two classes"]
-    land = land_of(case)
-    atoms = (
-        Chain.started(land, as_kernel_prior(flat(land)), 0).state.atoms
-        + land.values.atom_start[:-1]
-    )
-    allowed = np.zeros((len(atoms), land.values.n_atoms), dtype=bool)
-    allowed[np.arange(len(atoms))[:, None], atoms] = True
-    known = land_of(case, parts=KnownParts(np.arange(len(atoms)), allowed))
-    chain = Chain.started(known, as_kernel_prior(flat(known)), 1).walked(50.0, Clock(60.0))[0]
-    np.testing.assert_array_equal(chain.state.atoms + land.values.atom_start[:-1], atoms)
-
-
-def test_a_stopped_clock_stops_a_chain():
-    land = land_of(CASES["two classes"])
-    chain = Chain.started(land, as_kernel_prior(flat(land)), 0)
-    clock = Clock(60.0)
-    clock.stop()
-    after, info = chain.walked(1000.0, clock)
-    np.testing.assert_array_equal(after.state.atoms, chain.state.atoms)
-    assert info == (0, 0)
-
-
-def test_chains_start_where_the_counts_put_the_rows():
-    case = case_of(PAIRED, 2, 0, n_rows=40, n_trees=30, depth=4)
-    land = land_of(case)
-    np.testing.assert_allclose(land.weights.sum(), 40)
-    chain = Chain.started(land, as_kernel_prior(flat(land)), 3)
-    pair = chain.state.atoms[:, :-1] @ land.geometry.stride * 2 + chain.state.atoms[:, -1]
-    found = np.bincount(pair, minlength=land.weights.size)
-    assert (np.abs(found - land.weights.ravel()) < 1 + 1e-9).all()
-
-
 @given(SEEDS, st.booleans(), st.sampled_from([WIDE.attributes, PAIRED.attributes]))
 @examples(40, fast=3)
 def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
@@ -701,39 +667,6 @@ def test_a_walk_behind_noise_with_parts_that_are_known(name):
 # -------------------------------------------------------------------------- from far starts
 
 
-def traces(land, seed):
-    """Chains that start with all rows in one place or another, and what they walk through."""
-    prior = as_kernel_prior(flat(land))
-    valid = np.flatnonzero(np.repeat(land.grid.valid, land.likelihood.n_classes))
-    places = np.random.default_rng(seed).choice(valid, 4, replace=False)
-    atoms, number, height = [], [], []
-    for c, place in enumerate(places):
-        weights = np.zeros(land.weights.size)
-        weights[place] = land.n_rows
-        far = replace(land, weights=weights.reshape(land.weights.shape))
-        chain = Chain.started(far, prior, c)
-        assert (chain.state.atoms == chain.state.atoms[0]).all()
-        chain, _ = chain.walked(200.0, Clock(60.0))
-        for _ in range(40):
-            chain, _ = chain.walked(20.0, Clock(60.0))
-            atoms.append(chain.state.atoms)
-            number.append(c)
-            height.append(chain.height)
-    return Samples(
-        land.values, np.array(atoms), np.array(number), np.array(height), np.zeros(0), None
-    )
-
-
-@pytest.mark.parametrize("distinct", [True, False])
-def test_chains_from_far_starts_agree(distinct):
-    case = case_of(WIDE, 2, 11, n_rows=12, n_trees=6, depth=3)
-    samples = traces(land_of(case, distinct), 0)
-    assert samples.disagreement < 1.15
-    # Not only in height: atoms are as frequent in one chain as in another.
-    share = [np.mean(samples.atoms[samples.chain == c][..., -1], axis=(0, 1)) for c in range(4)]
-    assert np.ptp(share) < 0.1
-
-
 def as_samples(*heights):
     chain = np.repeat(np.arange(len(heights)), [len(h) for h in heights])
     height = np.concatenate(heights)
@@ -826,16 +759,6 @@ def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
     expected = np.array(own) / np.sum(own)
     flat_one = TreePrior.flat(radix, sizes)
     assert np.exp(flat_one.log_prior(all_rows(radix))) == pytest.approx(expected)
-
-
-def test_a_table_is_read_by_points_and_classes():
-    land = land_of(CASES["three classes"])
-    table = tabled(land)
-    kernel = as_kernel_prior(table)
-    for row in all_rows(land.radix):
-        point = int(row[:-1] @ land.geometry.stride)
-        own = log_prior_of(row.astype(np.int16), point * 3 + row[-1], kernel, land.radix)
-        assert own == pytest.approx(table[point, row[-1]], rel=1e-6)
 
 
 def test_a_tree_is_found_again():

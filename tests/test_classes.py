@@ -144,15 +144,6 @@ def test_classes_that_are_known_leave_fewer_to_be_found():
     assert found.sure.all()
 
 
-def test_few_equations_are_no_guess():
-    """Several choices of classes meet what three trees count of 40 rows."""
-    rng = np.random.default_rng(0)
-    evidence = equations_in(rng.integers(2, size=40), 3, rng)
-    found = find_classes(evidence, every_class(evidence), Clock(60.0), 0)
-    assert not found.guessed
-    assert not found.sure.any()
-
-
 def test_classes_are_certain_though_rows_miss_counts():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))

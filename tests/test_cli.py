@@ -115,16 +115,6 @@ def test_control_rows_are_told_beside_the_training_rows(folder, train, compas, t
     assert f"{others} lack 1 columns" in wrong.stderr
 
 
-def test_audit_never_says_safe(folder):
-    stump = DecisionTreeClassifier(max_depth=1).fit([[0, 1]] * 20 + [[1, 0]] * 20, [0, 1] * 20)
-    skops.io.dump(stump, folder / "stump.skops")
-    text = run("audit", folder / "stump.skops").stdout
-    assert "No leak shown by these attacks (this is no proof of safety)" in " ".join(
-        text.replace("│", " ").split()
-    )
-    assert "safe" not in text.replace("safety", "")
-
-
 def test_a_model_without_columns_is_counted_and_not_rebuilt(tmp_path):
     rules = RuleList((), (0, 1), (), DecisionRule((), 0, (2, 1)))
     write_rules(rules, tmp_path / "rules.json")
@@ -648,13 +638,6 @@ def test_schema_is_a_file_to_start_from(folder, tmp_path):
     (tmp_path / "second.toml").write_text(result.stdout)
     assert set(Schema.read(tmp_path / "second.toml").columns) == set(first.columns)
     assert run("audit", model, "--schema", tmp_path / "second.toml").exit_code == 0
-
-
-def test_schema_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
-    train = tmp_path / "other.csv"
-    train.write_text("a,b\n0,1\n")
-    said = refused("schema", folder / "model.skops", "--train", train)
-    assert f"{train}: the rows lack column" in said
 
 
 def test_version_and_help():

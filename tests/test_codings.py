@@ -7,9 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.auditing.assessors.domains import Domain, Domains
 from treeleak.auditing.limits import NARROWER
-from treeleak.release import to_release
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
@@ -104,44 +102,6 @@ def test_numbers_in_intervals_of_their_own_count_against_a_policy():
     assert found.measurement.exact_rows == 0
     assert found.measurement.isolated_rows > 0.9
     assert checks["exact_rows"].state == "violated"
-
-
-def domain(values, model_of):
-    X = pd.DataFrame({"a": np.array(values, dtype=float)})
-    model = model_of.fit(X, np.arange(len(X)) % 2)
-    release = to_release(model)
-    return Domain.of(X["a"].to_numpy(), 0, release), release, X
-
-
-def test_values_of_few_decimals_lie_on_a_grid():
-    values = np.round(np.random.default_rng(1).uniform(0, 9, 40), 2)
-    found, _, _ = domain(np.unique(values), DecisionTreeClassifier())
-    assert not found.known
-    moved = values + np.random.default_rng(2).uniform(-0.004, 0.004, len(values))
-    same = (found.places(values) == found.places(moved)).all(axis=1)
-    assert (found.written(moved)[same] == values[same]).all()
-
-
-def test_a_value_is_never_written_into_another_place():
-    rng = np.random.default_rng(3)
-    for seed in range(20):
-        pool = [rng.normal(size=40), np.arange(9.0), rng.integers(0, 99, 40) / 4][seed % 3]
-        values = rng.choice(pool, 30)
-        found, _, _ = domain(values, DecisionTreeClassifier(random_state=seed))
-        x = rng.uniform(values.min() - 1, values.max() + 1, 50)
-        x[::7] = np.nan
-        for written in (found.written(x), found.isolated(x)):
-            assert (np.isnan(written) == np.isnan(x)).all()
-            assert (found.places(written) == found.places(x)).all()
-
-
-def test_a_schema_that_was_given_holds():
-    X, y = table((2,) * 3)
-    model = RandomForestClassifier(5, bootstrap=False, random_state=3).fit(X, y)
-    schema = Schema([Numeric(c, 0, 1) for c in X])
-    domains = Domains.of(schema, to_release(model), X, inferred=False)
-    assert not domains.narrower
-    assert domains.schema(schema) is schema
 
 
 @pytest.mark.parametrize(

@@ -141,22 +141,6 @@ def test_models_of_other_values_or_rows_are_not_joined(name):
     assert not {"estimators_[0]", "estimators_[1]"} <= places
 
 
-def test_models_of_columns_that_were_scaled_in_one_way_are_joined():
-    for make in (StandardScaler, SimpleImputer):
-        models = [("a", scaled(make())), ("b", scaled(make(), 1))]
-        release = to_release(VotingClassifier(models).fit(X.to_numpy(), y))
-        assert [part.place for part in release.parts] == ["estimators_[0]", "estimators_[1]"]
-
-
-def test_models_that_were_fitted_before_are_not_joined():
-    one, two = forest().fit(X, y), forest(1).fit(X[::-1], y[::-1])
-    for model in (
-        StackingClassifier([("a", one), ("b", two)], linear(), cv="prefit"),
-        VotingClassifier([("a", FrozenEstimator(one)), ("b", FrozenEstimator(two))]),
-    ):
-        assert len(to_release(model.fit(X, y)).trees) == 8
-
-
 @settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 2), min_size=8, max_size=40), st.integers(3, 5), st.integers(0, 10**6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from helpers.examples import examples
-from helpers.grids import FEW, cuts_for
+from helpers.grids import cuts_for
 from helpers.releases import random_tree
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import (
@@ -67,77 +67,12 @@ def certain(values, prior, atoms):
     return out[:, values.atom_of] * prior
 
 
-def atom_distance(values, prior, x, y):
-    """Expected distance of rows of atoms, each value drawn given its atom."""
-    cost = values.expected_cost(certain(values, prior, y)) * prior
-    by_atom = np.zeros((len(y), values.n_atoms))
-    np.add.at(by_atom.T, values.atom_of, cost.T)
-    return sum(by_atom[:, x[:, a]].T for a in range(x.shape[1]))
-
-
-@given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 12), st.integers(1, 5))
-@examples(40, fast=5)
-def test_copies_of_one_dataset_align_to_certainty(seed, schema, n, times):
-    rng = np.random.default_rng(seed)
-    values, prior = space(schema, rng)
-    atoms = some_atoms(values, n, rng)
-    samples = [rng.permutation(atoms) for _ in range(times)]
-    share, aligned = aligned_shares(values, samples, prior)
-    if not near_ties(values, prior, atoms):
-        np.testing.assert_allclose(share, certain(values, prior, aligned[0]))
-    for table in aligned:
-        assert as_set(table) == as_set(atoms)
-
-
-def near_ties(values, prior, atoms):
-    """Whether rows that differ are no further from each other than from themselves.
-
-    That can be: values within an atom differ as well.
-    """
-    rows = np.unique(atoms, axis=0)
-    d = atom_distance(values, prior, rows, rows)
-    return bool((d + d.T <= np.add.outer(np.diag(d), np.diag(d)) + 1e-9)[
-        ~np.eye(len(rows), dtype=bool)
-    ].any())  # fmt: skip
-
-
-@given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 9), st.integers(1, 5))
-@examples(40, fast=5)
-def test_aligned_samples_are_the_samples_and_shares_count_them(seed, schema, n, times):
-    rng = np.random.default_rng(seed)
-    values, prior = space(schema, rng)
-    group = rng.integers(3, size=n)
-    samples = [some_atoms(values, n, rng) for _ in range(times)]
-    before = [table.copy() for table in samples]
-    share, aligned = aligned_shares(values, samples, prior, group)
-    expected = np.mean([certain(values, prior, table) for table in aligned], axis=0)
-    np.testing.assert_allclose(share, expected)
-    for a, (lo, hi) in enumerate(itertools.pairwise(values.start)):
-        np.testing.assert_allclose(share[:, lo:hi].sum(axis=1), 1, err_msg=str(a))
-    for table, sample, old in zip(aligned, samples, before, strict=True):
-        np.testing.assert_array_equal(sample, old)
-        for g in range(3):
-            assert as_set(table[group == g]) == as_set(sample[group == g])
-
-
 def test_rows_that_are_known_apart_stay_in_their_places():
     rng = np.random.default_rng(0)
     values, prior = space(MIXED, rng)
     samples = [some_atoms(values, 6, rng) for _ in range(4)]
     _, aligned = aligned_shares(values, samples, prior, np.arange(6))
     np.testing.assert_array_equal(aligned, samples)
-
-
-@given(SEEDS)
-@examples(25, fast=4)
-def test_two_samples_are_aligned_as_well_as_any_order_does(seed):
-    rng = np.random.default_rng(seed)
-    values, prior = space(MIXED, rng)
-    one, other = some_atoms(values, 5, rng), some_atoms(values, 5, rng)
-    _, (first, second) = aligned_shares(values, [one, other], prior, turns=1)
-    d = atom_distance(values, prior, first, second)
-    best = min(d[range(5), order].sum() for order in itertools.permutations(range(5)))
-    assert np.trace(d) == pytest.approx(best)
 
 
 def far(values, table, samples):
@@ -210,25 +145,6 @@ def test_many_rows_are_neither_lost_nor_doubled(n):
     np.testing.assert_allclose(share, certain(values, prior, aligned[0]))
 
 
-def test_where_time_ends_those_that_come_first_are_aligned():
-    rng = np.random.default_rng(5)
-    values, prior = space(MIXED, rng)
-    truth = some_atoms(values, 8, rng)
-    samples = [blurred(values, truth, rng) for _ in range(8)]
-    order = [6, 1, 4, 2, 7, 0, 3, 5]
-    share, aligned = aligned_shares(values, samples, prior, stopped=lambda: True, order=order)
-    first = sorted(order[:5])
-    assert [sorted(map(tuple, own)) for own in aligned] == [
-        sorted(map(tuple, samples[k])) for k in first
-    ]
-    np.testing.assert_allclose(share.sum(axis=1), len(values.atom_start) - 1)
-    # In time, the order is of no account.
-    np.testing.assert_array_equal(
-        aligned_shares(values, samples, prior, order=order)[0],
-        aligned_shares(values, samples, prior)[0],
-    )
-
-
 @given(SEEDS, st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 6))
 def test_the_cheapest_entry_of_each_attribute(seed, sizes, n):
     start = np.cumsum([0, *sizes])
@@ -290,11 +206,3 @@ def test_rows_in_each_others_places_are_no_error():
     assert distance_from_worlds(rows, values, Clock(9.0), 0) == 0.0
     worlds[:, 0, 0] ^= 1  # one value of one row, in every world
     assert distance_from_worlds(rows, values, Clock(9.0), 0) == pytest.approx(1 / own[:, :-1].size)
-
-
-def test_nothing_is_said_of_rows_that_are_certain():
-    X, values = flags_of_one_class(20)
-    own = np.column_stack([X + values.start[:-2], np.full(len(X), values.start[-2])])
-    none = np.zeros(len(X), dtype=bool)
-    rows = Rows(own, np.ones(own.shape), none, False, 0, values.atom_of[own][None])
-    assert distance_from_worlds(rows, values, Clock(9.0), 0) is None

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from collections import Counter
 from importlib import resources
 
 import pandas as pd
 import pytest
 
-from treeleak.datasets import Dataset, load_adult, load_compas, load_german_credit
-from treeleak.datasets.bundled import ADULT, COMPAS, GERMAN_CREDIT
+from treeleak.datasets import load_adult, load_compas, load_german_credit
+from treeleak.datasets.bundled import COMPAS, GERMAN_CREDIT
 
 BUNDLED = {"compas": load_compas, "adult": load_adult, "german_credit": load_german_credit}
-
-
-def rows(dataset: Dataset) -> Counter[tuple[int, ...]]:
-    return Counter(dataset.X.assign(label=dataset.y).itertuples(index=False, name=None))
 
 
 @pytest.mark.parametrize(
@@ -86,29 +81,6 @@ def test_compas_recipe_at_its_cut_points():
     assert X["juvenile-crimes:>0"].tolist() == [0, 1, 1, 1, 0, 0, 0, 0]
     assert X["sex:Male"].tolist() == [1, 0, 1, 1, 1, 1, 1, 1]
     assert X["current-charge-degree:Misdemeanor"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
-
-
-def test_adult_recipe_at_its_cut_points():
-    raw = pd.DataFrame(
-        {
-            "age": [36, 37],
-            "workclass": ["?", "State-gov"],
-            "education": ["Prof-school", "Doctorate"],
-            "occupation": ["Armed-Forces", "Tech-support"],
-            "sex": ["Male", "Female"],
-            "capital_gain": [0, 1],
-            "capital_loss": [1, 0],
-            "hours_per_week": [39, 40],
-        }
-    )
-    first, second = (
-        {column for column in row.index if row[column]} for _, row in ADULT.binarise(raw).iterrows()
-    )
-    assert first == {"capital_loss_>0", "education_School_Prof-School"}
-    assert second == {
-        *("age_high", "capital_gain_>0", "education_Masters_Doctorate", "gender_Female"),
-        *("hours_per_week_high", "occupation_Service", "workclass_Government"),
-    }
 
 
 def test_german_credit_recipe_on_the_first_published_row():

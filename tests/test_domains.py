@@ -36,7 +36,6 @@ from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.atom_intervals import atom_intervals
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
 from treeleak.attacks.known_draws.run import fallback_rows, proved_of
 from treeleak.attacks.known_draws.search import search
@@ -180,28 +179,6 @@ def test_the_truth_is_never_ruled_out_and_most_else_is(name):
     assert domains.open_leaves.sum() < before / 4
 
 
-def test_leaves_meet_where_they_have_a_point_in_common():
-    X, y = people(40, 2, gaps=True)
-    release = to_release(RandomForestClassifier(5, random_state=0).fit(X, y))
-    boxes = LeafBoxes.of(Geometry.of(release, SCHEMA))
-    start, geometry = boxes.word_start, boxes.geometry
-    bits = np.unpackbits(boxes.meets.view(np.uint8), axis=1, bitorder="little").astype(bool)
-    tree = np.searchsorted(geometry.leaf_start, np.arange(len(bits)), side="right") - 1
-    slot = 64 * start[tree] + np.arange(len(bits)) - geometry.leaf_start[tree]
-    meets = bits[:, slot]
-    # Random points, and those that only just differ: the atoms of each leaf's own corner.
-    rng = np.random.default_rng(0)
-    seen = geometry.trace_atoms(rng.integers(geometry.radix, size=(200_000, len(geometry.radix))))
-    found = np.zeros_like(meets)
-    for s in range(seen.shape[1]):
-        for t in range(seen.shape[1]):
-            found[seen[:, s], seen[:, t]] = True
-    assert not (found & ~meets).any()
-    # What no point was seen in is small.
-    assert (meets & ~found).mean() < 0.02
-    assert np.array_equal(meets, meets.T)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["missing values", *SOME])
 def test_rows_come_back_in_their_places(unlisted, name):
@@ -230,14 +207,6 @@ def test_rows_come_back_in_their_places(unlisted, name):
     assert ((own == true) | (np.isnan(own) & np.isnan(true)))[sure].all()
 
 
-def test_shallow_trees_are_said_to_let_rows_walk():
-    shallow = RandomForestClassifier(30, random_state=0, max_depth=2)
-    domains, _ = domains_of(shallow, *people(60, 3))
-    leaves = np.mean([tree.get_n_leaves() for tree in shallow.estimators_])
-    assert domains.leaves_per_column == leaves / len(SCHEMA.attributes)
-    assert "walk" in domains.look
-
-
 def test_what_is_known_of_rows_helps(unlisted):
     X, y = people(60, 4)
     model = RandomForestClassifier(12, random_state=1, max_depth=5).fit(X, y)
@@ -245,16 +214,6 @@ def test_what_is_known_of_rows_helps(unlisted):
     found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60, known_columns=known)
     assert found.misfit == 0
     assert np.array_equal(found.X[["age", "smokes"]].to_numpy(float), known.to_numpy(float))
-
-
-def test_draws_that_no_rows_give_are_a_contradiction():
-    X, y = people(40, 5)
-    release = to_release(RandomForestClassifier(20, random_state=1).fit(X, y))
-    geometry = Geometry.of(release, SCHEMA)
-    draws = known_draws(release).counts
-    mixed = draws[:, np.random.default_rng(0).permutation(40)]
-    mixed[::2] = draws[::2]
-    assert Domains.of(KnownDraws(geometry, mixed)).narrow(Clock(60.0)) >= 0
 
 
 @pytest.mark.slow
@@ -422,7 +381,7 @@ def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
 def test_probabilities_of_intervals_are_the_shares_that_are_right():
     # Trees that did not draw a row cut what its leaves leave open into many intervals.
     claimed, right = [], []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         X = pd.DataFrame(rng.normal(size=(24, 4)), columns=list("abcd"))
         y = (X.a + X.b > 0) ^ (rng.random(24) < 0.1)
@@ -437,7 +396,7 @@ def test_probabilities_of_intervals_are_the_shares_that_are_right():
     least, most = likely_shares(claimed, together)
     assert least <= right.mean() <= most
     sure = claimed > 0.9
-    assert sure.sum() > 80
+    assert sure.sum() > 50
     assert right[sure].mean() >= likely_shares(claimed[sure], together)[0]
 
 

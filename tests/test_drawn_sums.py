@@ -210,29 +210,6 @@ def test_rows_come_back_in_their_order_with_their_classes(library):
     assert right.mean() >= 0.9
 
 
-@pytest.mark.skipif(importlib.util.find_spec("xgboost") is None, reason="needs xgboost")
-def test_without_the_number_of_rows_the_way_out_is_named():
-    refused = []
-    for n_rows in range(60, 66):
-        X, y = table(n_rows, 7)
-        release = to_release(fitted("xgboost", X, y, n_estimators=20))
-        try:
-            assert known_draws(release).counts.shape == (20, n_rows)
-        except SeveralNumbers as several:
-            refused.append((n_rows in several.numbers, "--n-rows" in str(several)))
-    # The first tree, which counts, may not have drawn the last rows.
-    assert set(refused) == {(True, True)}
-
-
-@pytest.mark.skipif(importlib.util.find_spec("xgboost") is None, reason="needs xgboost")
-def test_an_audit_knows_how_many_rows_there_were():
-    X, y = table(60, 7)
-    model = fitted("xgboost", X, y, n_estimators=60)
-    audit = treeleak.audit(model, X, y, time_limit=AMPLE)
-    assert audit.reconstruction.evidence.startswith(DrawnLossSums.kind)
-    assert audit.verdict == "leak shown"
-
-
 @pytest.mark.parametrize("large", [False, True])
 def test_rows_that_meet_every_sum_are_a_possible_leak_where_few_share_a_place(large):
     xgboost = pytest.importorskip("xgboost")

@@ -19,7 +19,7 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
 from treeleak.release.draws import seeds as draws
-from treeleak.release.draws.seeds import known_draws, tree_seeds
+from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap
@@ -93,13 +93,6 @@ def with_sampling(release, **changed):
 
 
 # ------------------------------------------------------------------------------- the generator
-
-
-@given(SEEDS, st.integers(1, 1500))
-def test_seeds_of_trees_are_those_of_a_forest(seed, n):
-    one_by_one = np.random.RandomState(seed)
-    expected = [one_by_one.randint(np.iinfo(np.int32).max) for _ in range(n)]
-    assert tree_seeds(seed, n).tolist() == expected == seeds_of(seed, n).tolist()
 
 
 @examples(100, fast=10)
@@ -251,17 +244,6 @@ def test_a_seed_beyond_the_search_is_not_found():
         known_draws(release, seed_search=1000)
 
 
-@pytest.mark.parametrize("single", [False, True])
-def test_weights_of_rows_are_drawn_by(single):
-    weights = np.random.default_rng(3).random(60)
-    if single:
-        weights = weights.astype(np.float32)
-    release, table = forest(
-        p=weights / weights.sum(), row_weights=tuple(weights.astype(float).tolist())
-    )
-    np.testing.assert_array_equal(known_draws(release, seed_search=2000).counts, table)
-
-
 @pytest.mark.parametrize("rule", ["", "scikit-learn 1.5.2 bagging"])
 @pytest.mark.parametrize("replaced", [None, False, True])
 def test_what_the_release_leaves_open_is_tried(rule, replaced):
@@ -295,19 +277,6 @@ def test_stored_seeds_that_do_not_fit_are_passed_over():
     assert "with the trees' seeds in the file, tree 0 would have drawn" in str(error.value)
     assert "with the forest's seed in the file, tree 0 would have drawn" in str(error.value)
     assert "no forest seeds were tried" in str(error.value)
-
-
-def test_seeds_beyond_the_generators_range_count_as_missing():
-    release, _ = forest(seed=5)
-    strange = with_sampling(release, tree_seeds=(2**32,) * 30, forest_seed=2**40)
-    assert known_draws(strange, seed_search=10).forest_seed == 5
-
-
-def test_a_wrong_number_of_rows_fits_no_seed():
-    release, _ = forest(seed=5)
-    wrong = with_sampling(replace(release, n_rows=61), forest_seed=5)
-    with pytest.raises(NotCovered, match="none of the first 10 forest seeds fits"):
-        known_draws(wrong, seed_search=10)
 
 
 def test_too_few_trees_name_no_seed():
@@ -384,35 +353,12 @@ def test_what_cannot_be_is_refused(changed, sampling, reason):
         known_draws(replace(with_sampling(release, **sampling), **changed))
 
 
-def test_a_tree_that_drew_another_number_is_named():
-    release, _ = forest(forest_seed=1234)
-    trees = (*release.trees[:-1], stump(61, 40))
-    with pytest.raises(NotCovered, match="60 in the model, 61 in tree 29"):
-        known_draws(replace(release, trees=trees))
-
-
-def test_a_table_beyond_memory_is_refused():
-    release, _ = forest(forest_seed=1234)
-    release = with_sampling(replace(release, n_rows=2_000_000), n_draws=2_000_000)
-    trees = (stump(2_000_000, None),) * 1_074
-    with pytest.raises(NotCovered, match=r"2\.148e\+09 in all, are too many"):
-        known_draws(replace(release, trees=trees))
-
-
 def test_a_negative_number_of_seeds():
     with pytest.raises(BadInput, match="-1"):
         known_draws(forest()[0], seed_search=-1)
 
 
 # ------------------------------------------------------------------------------ release files
-
-
-def test_a_release_file_keeps_how_trees_drew():
-    release, _ = forest(
-        columns_drawn=3, columns_replaced=True, rows_between=(50, 70), hidden="by chance"
-    )
-    written = release_from_dict(json.loads(json.dumps(release_to_dict(release))))
-    assert written.sampling == release.sampling
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import treeleak
 from treeleak.auditing.inventory.conditions import Context
@@ -171,50 +168,6 @@ def test_whole_weights_are_told_from_rows_where_bags_tell():
 # ---------------------------------------------------------------------------- files and forms
 
 
-def same(a, b):
-    assert len(a.trees) == len(b.trees)
-    for x, y in zip(a.trees, b.trees, strict=True):
-        for name in ("feature", "threshold", "left", "right", "totals"):
-            np.testing.assert_array_equal(getattr(x, name), getattr(y, name))
-    for name in ("classes", "levels", "borders", "ranges", "maybe_missing", "n_rows", "notes"):
-        assert getattr(a, name) == getattr(b, name), name
-
-
-@pytest.mark.parametrize("regression", [False, True])
-def test_pickle_and_json_hold_the_same_as_the_live_object(regression, tmp_path):
-    model, _, _ = some_model(5, regression=regression, max_bins=1024)
-    live = to_release(model)
-    (tmp_path / "m.pkl").write_bytes(pickle.dumps(model))
-    same(live, to_release(tmp_path / "m.pkl", trust_pickle=True))
-    stored = read_model(written(model, tmp_path / "m.json"))
-    assert not stored.leftovers
-    found = to_release(stored)
-    # The file does not hold the edges of histograms.
-    assert len(found.trees) == len(model.term_features_)
-    same(treeleak.release.to_release(snapshot(model)), live)
-    for a, b in zip(live.trees, found.trees, strict=False):
-        np.testing.assert_array_equal(a.totals, b.totals)
-        np.testing.assert_array_equal(a.threshold, b.threshold)
-    assert (found.classes, found.ranges, found.levels) == (live.classes, live.ranges, live.levels)
-
-
-def test_a_file_without_counts_says_so(fitted, tmp_path):
-    path = written(fitted[0], tmp_path / "m.json", detail="minimal")
-    with pytest.raises(NotCovered, match="counts no rows"):
-        to_release(path)
-
-
-def test_a_machine_in_a_pipeline_is_read_like_any_other_model(fitted):
-    X, y = fitted[1][["age", "income"]].fillna(30.0), fitted[2]
-    pipeline = make_pipeline(StandardScaler(), REGRESSOR(interactions=1, **QUICK)).fit(X, y)
-    release = to_release(pipeline)
-    assert release.inputs is not None
-    rows, _, _ = in_model_columns(release, X)
-    for t, tree in enumerate(release.trees):
-        held = np.bincount(release.leaves(rows)[:, t], minlength=tree.n_nodes)
-        np.testing.assert_array_equal(held[tree.leaves], tree.totals[tree.leaves])
-
-
 @pytest.mark.parametrize("part", ["outputs", "features", "terms", "implementation_params"])
 @pytest.mark.parametrize("value", [None, 7, "x", [], [7], {}, [{}], [{"name": []}]])
 def test_other_things_in_place_of_parts_of_a_file_end_in_an_error(fitted, part, value, tmp_path):
@@ -334,17 +287,3 @@ def test_rows_of_separate_terms_meet_every_count_and_hold_the_very_values():
     release = to_release(model)
     towns = [release.levels["town"][int(c)] for c in found.X["town"].dropna()]
     assert sorted(towns) == sorted(X["town"].dropna())
-
-
-def test_rows_of_pairs_meet_every_count():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 4, (60, 4)), columns=list("abcd"))
-    y = X.sum(axis=1) + rng.normal(size=60)
-    pairs = [(a, b) for a in range(4) for b in range(a)]
-    model = REGRESSOR(interactions=pairs, **QUICK).fit(X, y)
-    found = treeleak.reconstruct(model, time_limit=20, seed=0)
-    assert found.status in ("unique", "feasible")
-    assert found.X is not None
-    for a, b in pairs:
-        names = [f"{X.columns[a]}", f"{X.columns[b]}"]
-        assert found.X[names].value_counts().to_dict() == X[names].value_counts().to_dict()

@@ -176,12 +176,12 @@ def test_the_same_seed_gives_the_same_rows_whoever_watches_and_draws_on_nothing_
     assert misfits == sorted(set(misfits), reverse=True)
 
 
-@KINDS
-def test_an_interrupt_keeps_the_best_rows_so_far(kind):
+def interrupted(kind, stage):
+    """The answer to an interrupt at the first report of a stage, or of any."""
     sent = []
 
     def interrupt(progress):
-        if not sent:
+        if not sent and stage in (None, progress.stage):
             sent.append(progress)
             signal.raise_signal(signal.SIGINT)
 
@@ -194,6 +194,24 @@ def test_an_interrupt_keeps_the_best_rows_so_far(kind):
         assert found.status == "unknown"
     else:
         check_form(found, of_kind(kind))
+        misses = [p.misfit for p in sent if p.misfit is not None]
+        assert found.misfit is None or found.misfit <= min(misses, default=np.inf)
+    return found
+
+
+@KINDS
+def test_an_interrupt_keeps_the_best_rows_so_far(kind):
+    interrupted(kind, None)
+
+
+@pytest.mark.slow
+@pytest.mark.each
+@pytest.mark.parametrize("kind", ASKED)
+def test_an_interrupt_in_any_stage_keeps_the_best_rows_so_far(kind):
+    reports = []
+    of_kind(kind).answer(progress=reports.append)
+    for stage in dict.fromkeys(p.stage for p in reports):
+        interrupted(kind, stage)
 
 
 @pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.05])

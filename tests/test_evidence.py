@@ -10,21 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
 
 from helpers.brute_force import equations_of, released_counts
 from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.releases import counted, counted_as, random_tree
-from helpers.tables import compas_sample
 from treeleak.attacks.known_draws.candidate_pruning import entropy_left
 from treeleak.attacks.known_draws.candidates import RowProblem
-from treeleak.attacks.known_draws.dual import fit
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
-    Contradiction,
     ExactCounts,
     ExactTotals,
     KnownDraws,
@@ -33,8 +29,6 @@ from treeleak.evidence import (
     evidence_for,
 )
 from treeleak.partition import Geometry, enumerate_cells, enumerate_drawable, enumeration_tick
-from treeleak.release import to_release
-from treeleak.release.draws.seeds import known_draws
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.schema import Binary, Schema
@@ -106,13 +100,6 @@ def test_a_point_is_dead_for_a_class_where_a_leaf_holds_none_of_it(schema, seed,
     assert found == possible
 
 
-@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "none"]))
-def test_targets_are_the_released_counts(schema, seed, counts_are):
-    release, _, _ = example(schema, seed, counts_are, n_classes=3)
-    targets = np.stack([s.target for s in systems_of(release, schema)], axis=1)
-    assert np.array_equal(targets, released_counts(release)[0])
-
-
 SCHEMA = Schema([Binary("a")])
 
 
@@ -165,31 +152,9 @@ def test_trees_that_count_rows_together_may_stand_behind_those_that_count_classe
         evidence_for(replace(release, trees=(other, one)))
 
 
-@pytest.mark.parametrize(("unit", "absent"), [("rows", "counts"), ("none", "totals")])
-def test_a_tree_without_what_is_needed_is_named(unit, absent):
-    release = plain(unit)
-    gone = {absent: None, "totals": None}
-    trees = (release.trees[0], release.trees[1].with_counts(**gone))
-    with pytest.raises(NotCovered, match=f"tree 1 gives no {absent}"):
-        evidence_for(replace(release, trees=trees))
-
-
 def test_an_unknown_mode_is_an_error():
     with pytest.raises(ValueError, match="bootstrap must be one of"):
         evidence_for(plain(), "some")
-
-
-@pytest.mark.parametrize("unit", ["rows", "none"])
-def test_trees_that_hold_different_numbers_of_rows_contradict(unit):
-    release = plain(unit)
-    odd = release.trees[1]
-    counts = None if odd.counts is None else odd.counts + (np.arange(2) == 1)
-    trees = (release.trees[0], odd.with_counts(counts=counts, totals=odd.totals + 1))
-    release = replace(release, trees=trees)
-    clash = evidence_for(release)(Geometry.of(release, SCHEMA)).contradiction()
-    assert isinstance(clash, Contradiction)
-    assert (clash.tree, clash.node) == (1, 0)
-    assert str(clash).startswith("tree 1, node 0: its leaves hold")
 
 
 @pytest.mark.parametrize("counts_are", ["rows", "none"])
@@ -239,24 +204,6 @@ def test_a_leaf_is_open_to_the_rows_whose_draws_it_counts(n_rows, seed):
         assert np.array_equal(open_to[own], expected)
 
 
-def test_draws_beyond_a_byte_are_compared_as_they_are():
-    case = some_drawn(1, n_rows=3, n_trees=2, tamper=False)
-    b = case.b.astype(np.uint16) * 300
-    release = replace(
-        case.release, trees=tuple(t.with_counts(counts=t.counts * 300) for t in case.release.trees)
-    )
-    evidence = known(replace(case, b=b, release=release))
-    assert evidence.contradiction() is None
-    rows = evidence.row_sets()
-    small = known(case).row_sets()
-    assert np.array_equal(members(rows.sets, 3)[rows.set_of], members(small.sets, 3)[small.set_of])
-
-
-@given(st.integers(0, 2**32), st.booleans())
-def test_known_draws_that_add_up_are_no_contradiction(seed, distinct):
-    assert known(some_drawn(seed), use_distinct=distinct).contradiction() is None
-
-
 @pytest.mark.parametrize("t", [0, 2])
 def test_a_tree_whose_leaves_hold_other_numbers_than_it_drew_contradicts(t):
     case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
@@ -277,27 +224,6 @@ def test_a_tree_whose_leaves_hold_other_numbers_than_it_drew_contradicts(t):
         assert what in clash.why
         without = known(wrong, use_distinct=False).contradiction()
         assert (without is None) == bool(distinct)
-
-
-def test_distinct_rows_are_used_if_every_tree_gives_them():
-    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
-    expected = np.concatenate([t.distinct[t.leaves] for t in case.release.trees])
-    assert known(case).d.tolist() == expected.tolist()
-    assert known(case, use_distinct=False).d is None
-    trees = (case.release.trees[0].with_counts(distinct=None), *case.release.trees[1:])
-    some = replace(case, release=replace(case.release, trees=trees))
-    assert known(some).d is None
-
-
-@pytest.mark.parametrize("bootstrap", ["auto", "known"])
-def test_known_draws_become_evidence(bootstrap):
-    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
-    geometry = Geometry.of(case.release, case.schema)
-    for distinct in (False, True):
-        evidence = evidence_for(case.release, bootstrap, case.b, distinct)(geometry)
-        assert isinstance(evidence, KnownDraws)
-        assert evidence.draws is case.b
-        assert (evidence.d is not None) == distinct
 
 
 def test_draws_are_left_aside_where_every_row_is_said_to_be_used_once():
@@ -355,14 +281,3 @@ def test_no_less_is_left_than_the_bound(seed):
     for least in (left - 1e-6, left + 1e-6, 0.0, np.inf):
         # Each tree takes away, so that an early end does not change which is more.
         assert (entropy_left(problem, u, least) > least) == (left > least)
-
-
-@pytest.mark.parametrize(("n_trees", "depth", "several"), [(5, 2, True), (100, None, False)])
-def test_it_tells_a_few_shallow_trees_from_many_deep_ones(n_trees, depth, several):
-    X, y, data = compas_sample(50)
-    model = RandomForestClassifier(n_trees, max_depth=depth, random_state=0).fit(X, y)
-    release = to_release(model)
-    evidence = KnownDraws(Geometry.of(release, data.schema), known_draws(release).counts)
-    problem = problem_of(evidence)
-    u = fit(problem, Clock(60.0), evaluations=60).u
-    assert (entropy_left(problem, u) > np.log(2.0) * problem.n_open) == several

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import math
@@ -23,7 +22,7 @@ from helpers.documents import check_damaged, check_unreadable, put
 from helpers.examples import examples
 from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.release import bounds, to_release
+from treeleak.release import bounds
 from treeleak.release.bounds import MOST_JSON_LISTS, MOST_JSON_VALUES
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
@@ -274,16 +273,6 @@ def stump() -> dict:
     }
 
 
-def test_what_may_be_left_out_gets_its_default():
-    release = release_from_dict(stump())
-    jsonschema.validate(stump(), PUBLISHED)
-    assert (release.n_rows, release.float_type, release.not_covered) == (None, "float64", None)
-    assert release.trees[0].counts is None
-    assert not {"levels", "noise"} & set(release_to_dict(release))
-    assert not release.trees[1].missing_left.any()
-    assert release.trees[1].apply(np.array([[0.0, 0.5], [0.0, 0.6]])).tolist() == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("counts_are", "kind", "unit"),
     [
@@ -443,25 +432,6 @@ def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, s
         release_from_dict(put(stump(), path, value))
 
 
-def test_what_noise_may_leave_out_gets_its_default():
-    for noise, law in (
-        (None, None),
-        ({"law": "laplace", "epsilon": 2}, Laplace(2.0, "none")),
-        ({"law": "label", "rule": "majority"}, LabelNoise("majority")),
-    ):
-        data = stump() | {"noise": noise}
-        jsonschema.validate(data, PUBLISHED)
-        assert release_from_dict(data).noise == law
-
-
-@pytest.mark.parametrize("key", ["columns", "classes", "counts_are", "sampling", "trees"])
-def test_what_must_be_there_is_named_when_absent(key: str):
-    data = stump()
-    del data[key]
-    with pytest.raises(BadModel, match=f"{key} is missing"):
-        release_from_dict(data)
-
-
 def test_a_cycle_beside_the_root_is_refused():
     data = stump()
     data["trees"] = [
@@ -520,21 +490,6 @@ def check_counts(release: Release, X: np.ndarray, y: np.ndarray) -> None:
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:
             counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
         np.testing.assert_array_equal(tree.counts, counts, err_msg=f"tree {t}")
-
-
-@pytest.mark.parametrize("start", ["", "\n ", "\ufeff"])
-def test_the_release_file_is_known_by_its_content(tmp_path: Path, start: str):
-    path = tmp_path / "model.dat"
-    path.write_text(start + guide_example(), encoding="utf-8")
-    assert_same(to_release(path), read_release(guide_example()))
-
-
-def test_changing_what_was_described_changes_no_release():
-    release = release_from_dict(stump())
-    described = release_to_dict(release)
-    before = copy.deepcopy(described)
-    described["trees"][1]["threshold"][0] = 99
-    assert release_to_dict(release) == before
 
 
 R_SCRIPT = """
@@ -618,32 +573,6 @@ def test_forests_from_r_arrive_with_their_counts(tmp_path: Path, package: str, p
 
 
 @PACKAGES
-def test_draws_from_r_are_called_draws(tmp_path: Path, package: str):
-    r_training_set(tmp_path)
-    done = run_r(tmp_path, package, replace="TRUE")
-    assert done.returncode == 0, done.stderr
-    release = read_release(tmp_path / "release.json")
-    assert release.sampling == Bootstrap(n_draws=60)
-    assert release.counts_are == "draws"
-    for tree in release.trees:
-        assert tree.counts is not None
-        assert tree.counts[0].sum() == 60
-        assert tree.distinct is not None
-        assert 20 < tree.distinct[0] < 60
-        assert (tree.distinct <= tree.counts.sum(axis=1)).all()
-
-
-@PACKAGES
-def test_parts_of_the_rows_are_not_called_a_bootstrap(tmp_path: Path, package: str):
-    r_training_set(tmp_path)
-    done = run_r(tmp_path, package, fraction="0.5")
-    assert done.returncode == 0, done.stderr
-    release = read_release(tmp_path / "release.json")
-    assert isinstance(release.sampling, UnknownSampling)
-    assert "without replacement" in release.sampling.why
-
-
-@PACKAGES
 def test_forests_from_r_that_hide_their_draws_are_not_exported(tmp_path: Path, package: str):
     r_training_set(tmp_path)
     done = run_r(tmp_path, package, inbag="FALSE")
@@ -675,13 +604,6 @@ def test_what_is_larger_than_any_model_is_refused(key: str, value: list, says: s
         tree.update({k: list(v) for k, v in tree.items()})
     with pytest.raises(BadModel, match=re.escape(says)):
         release_from_dict(data)
-
-
-def test_a_deep_chain_below_the_bound_is_read():
-    tree = {k: list(v) for k, v in chain(2_000).items()}
-    release = release_from_dict(stump() | {"trees": [tree]})
-    assert release.trees[0].depth.max() == 2_000
-    assert release.trees[0].depth.tolist()[:5] == [0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from treeleak.reconstruction.expected import (
     far_by_confidence,
     inside_intervals,
     ranges_of,
-    share_wrong,
 )
 from treeleak.schema import Binary, OneHot
 
@@ -41,22 +40,6 @@ def test_beyond_the_outermost_threshold_each_order_of_magnitude_is_as_likely(g, 
     # The nearer end is below, or above.
     found = inside_intervals(np.array([5.0 + g, -g]), np.array([5.0, -w]), np.array([5.0 + w, 0.0]))
     np.testing.assert_allclose(found, typical, rtol=0.01)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "point", "far"),
-    [
-        (2.0, 6.0, 4.0, 1.0),
-        (2.0, 6.0, 3.99, 1.0),
-        (2.0, 6.0, 6.0, 1.0),
-        (2.0, np.inf, 3.0, 0.0),
-        (3.0, 3.0, 3.0, 0.0),
-        (np.nan, np.nan, np.nan, 0.0),
-    ],
-)
-def test_in_the_middle_a_point_is_a_quarter_of_the_interval_off(low, high, point, far):
-    found = inside_intervals(*(np.array([x]) for x in (point, low, high)))
-    assert found[0] == pytest.approx(far, rel=0.02)
 
 
 def test_numbers_are_off_inside_their_interval_or_like_any_other_row():
@@ -204,18 +187,3 @@ def test_rows_that_miss_what_a_model_discloses_say_no_confidence(missed):
     assert rows["confidence"][0][0] is None
     assert missed.exposure is None or missed.exposure.recovered.probable == 0
     assert missed.to_html()
-
-
-def test_a_wrong_value_of_a_group_is_two_wrong_columns():
-    members = tuple("pqrst")
-    schema = Schema([OneHot("g", members), Binary("z")])
-    rng = np.random.default_rng(0)
-    n, doubt = 20_000, 0.3
-    true = rng.integers(5, size=n)
-    other = np.where(rng.random(n) < doubt, (true + rng.integers(1, 5, size=n)) % 5, true)
-    off = np.not_equal(np.eye(5)[true], np.eye(5)[other]).sum() / (6 * n)
-    confidence = pd.DataFrame(np.full((n, 6), 1 - doubt), columns=[*members, "z"])
-    confidence["z"] = 1.0
-    said = share_wrong(confidence, schema, np.ones((n, 6), dtype=bool))
-    assert said == pytest.approx(off, rel=0.05)
-    assert share_wrong(confidence, schema, np.zeros((n, 6), dtype=bool)) is None

@@ -15,8 +15,7 @@ import treeleak
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.auditing.assessors.counts import LeafWords
-from treeleak.auditing.assessors.people import check_names, labels_of
-from treeleak.core.errors import BadInput
+from treeleak.auditing.assessors.people import labels_of
 from treeleak.core.message import ELSEWHERE
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Schema
@@ -123,31 +122,6 @@ def test_why_rows_do_not_fit_is_told_without_a_count(data):
 # --------------------------------------------------------------------------------- what is said
 
 
-def test_rows_are_proved_probable_or_open(audited):
-    found, rebuilt = audited.exposure.recovered, audited.reconstruction
-    assert found.n_rows == 60
-    assert found.proved + found.probable + found.open == pytest.approx(1)
-    assert found.proved == pytest.approx(rebuilt.share_proved_rows)
-    tested = rebuilt.confidence.drop(columns=list(rebuilt.free_columns))
-    sure = (tested >= 0.9).all(axis=1)
-    assert found.open == pytest.approx((~(rebuilt.proved | sure)).mean())
-
-
-def test_a_wrong_name_names_the_nearest():
-    check_names(["age"], ["age", "sex"], "groups")
-    with pytest.raises(BadInput, match="groups: no column 'agee'; did you mean 'age'"):
-        check_names(["agee"], ["age", "sex"], "groups")
-
-
-def test_groups_and_sensitive_columns_need_training_rows(data):
-    X, y, _ = data
-    tree = DecisionTreeClassifier().fit(X, y)
-    with pytest.raises(BadInput, match="groups without training rows"):
-        treeleak.audit(tree, groups=["age"])
-    with pytest.raises(BadInput, match="no column 'priorz'"):
-        treeleak.audit(tree, X, y, sensitive=["priorz"])
-
-
 def test_a_group_of_columns_is_named_without_its_categories():
     members = ("work_self_inc", "work_self_not", "work_state")
     schema = Schema(
@@ -205,19 +179,6 @@ def test_columns_groups_and_rows_are_those_of_one_matching(data):
     ]  # fmt: skip
     assert set(groups.loc["age"].index) <= {c for c in X if c.startswith("age")}
     assert groups["rows"].sum() == 4 * 60
-
-
-def test_each_exposed_row_stands_in_its_leaves(audited):
-    release, X = audited.release, audited.reconstruction.X
-    exposed = audited.exposure
-    assert len(exposed.leaves) == len(exposed.rows) == 60
-    for row, near in zip(exposed.rows["row"], exposed.leaves, strict=True):
-        counts = []
-        for number, tree in enumerate(release.trees):
-            leaf = tree.apply(X.iloc[[row]].to_numpy(dtype=release.float_type))[0]
-            counts.append((tree.counts[leaf].sum(), number, leaf))
-        told = [(leaf.rows, leaf.tree, leaf.leaf) for leaf in near]
-        assert told == sorted(counts)[:3]
 
 
 @given(st.integers(0, 10_000))

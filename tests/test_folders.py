@@ -17,8 +17,6 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
 
@@ -31,7 +29,7 @@ from experiments.benchmarks.folders import (
     inventory_of,
     mlflow,
 )
-from experiments.benchmarks.ohdsi_bundles import document, patients, write_bundle
+from experiments.benchmarks.ohdsi_bundles import patients, write_bundle
 from helpers.cli import run
 from helpers.examples import spread
 from helpers.patient import AMPLE
@@ -125,13 +123,6 @@ def test_other_rows_are_not_said_to_be_training_rows(tmp_path):
     assert inventory_of(tmp_path / "m.pkl", None).stored
 
 
-def test_the_audit_of_a_folder_with_rows_shows_a_leak(small_folder):
-    TABLE.head(5).to_json(small_folder / "input_example.json", orient="split", index=False)
-    shown = run("audit", small_folder, "--time-limit", "2", "--internal")
-    assert "leak shown" in shown.stdout.lower()
-    assert "input_example.json" in shown.stdout
-
-
 def test_no_leak_is_not_said_beside_an_unknown_file(small_folder):
     (small_folder / "notes.bin").write_bytes(bytes(range(200)))
     found = treeleak.audit(small_folder, time_limit=2)
@@ -155,14 +146,6 @@ def test_rows_in_the_names_of_files_are_found(folder, shift):
     for row in (TABLE + shift * 0.37).head(20).to_numpy():
         (folder / f"requirements{','.join(f'{v:.10g}' for v in row)}.txt").write_text("")
     assert bool(inventory_of(folder, TABLE).stored) is (shift == 0)
-
-
-def test_a_whole_column_in_one_cell_is_no_importance(folder):
-    cells = [";".join(map(str, TABLE[name])) for name in TABLE]
-    pd.DataFrame({"column": list(TABLE), "importance": cells}).to_csv(
-        folder / "importances.csv", index=False
-    )
-    assert inventory_of(folder, None).unknown
 
 
 # ------------------------------------------------------------------------------- models inside
@@ -197,27 +180,6 @@ def test_a_model_inside_is_the_model(tmp_path, around, live):
     assert [t.n_nodes for t in release.trees] == [t.n_nodes for t in direct.trees]
     assert release.n_rows == len(TABLE)
     assert "of what the file holds" in str(release.notes[0])
-
-
-def test_a_pipeline_inside_is_taken_as_a_whole(tmp_path):
-    pipeline = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0))
-    pipeline.fit(TABLE, Y)
-    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"model": pipeline}))
-    release = to_release(tmp_path / "m.pkl", trust_pickle=True)
-    assert release.inputs is not None
-    assert release.inputs.names == tuple(TABLE.columns)
-    # Rows that go into the pipeline are put through its steps, and are the model's.
-    found = treeleak.audit({"model": pipeline}, TABLE, Y, time_limit=5)
-    assert found.mismatch is None
-    assert found.truth is not None
-
-
-def test_of_several_models_the_others_are_listed(tmp_path):
-    one, other = (DecisionTreeClassifier(max_depth=k).fit(TABLE, Y) for k in (1, 2))
-    value = {"model": one, "old": other}
-    found = treeleak.audit(value, time_limit=2)
-    # With time they are attacked, too, each by itself.
-    assert {o.place for o in (*found.parts, *found.others)} == {"value.old"}
 
 
 def test_of_a_folder_of_models_the_first_is_attacked(tmp_path):
@@ -263,16 +225,6 @@ def test_the_hash_of_a_folder_is_that_of_all_its_files(folder):
     after = ModelFile.read(folder).sha256
     (folder / "a.txt").rename(folder / "b.txt")
     assert len({before, after, ModelFile.read(folder).sha256}) == 3
-
-
-@pytest.mark.parametrize("ending", ["json", "ubj"])
-def test_an_archive_of_sagemaker_is_read(tmp_path, ending):
-    model = next((Path(__file__).parent / "models" / "boosted").glob(f"xgboost*/*.{ending}"))
-    path = tar(tmp_path / "model.tar.gz", entry("xgboost-model", model.read_bytes()))
-    assert [t.n_nodes for t in to_release(path).trees] == [
-        t.n_nodes for t in to_release(model).trees
-    ]
-    assert open_source(path).layout == "SageMaker"
 
 
 def test_a_text_of_lightgbm_in_a_document_is_read(tmp_path):
@@ -576,18 +528,6 @@ def test_a_cut_archive_is_named(tmp_path, kind, cut):
         read_model(path)
 
 
-def test_a_damaged_model_is_named(folder, tmp_path):
-    model = folder / "model.skops"
-    model.write_bytes(model.read_bytes()[:-400])
-    with pytest.raises(BadModel, match=r"model\.skops: .*damaged"):
-        read_model(folder)
-    path = tar(tmp_path / "m.tar.gz", entry("run/model.skops", model.read_bytes()))
-    refused = run("audit", path)
-    assert refused.exit_code == 2
-    assert "run/model.skops" in refused.stderr
-    assert "damaged" in refused.stderr
-
-
 def test_a_fifo_does_not_hang(folder):
     import os
 
@@ -732,7 +672,7 @@ def test_a_hardened_folder_loads(tmp_path, folder):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "notes.txt").write_text("look here")
     out = tmp_path / "hardened"
-    found = harden_folder(folder, out, time_limit=AMPLE)
+    found = harden_folder(folder, out, time_limit=2)
     assert found.removed == ("input_example.json",)
     assert found.changed == ("config.json",)
     assert "notes.txt" in found.unknown
@@ -771,10 +711,3 @@ def test_reconstruct_takes_a_folder(tmp_path, folder):
     done = run("reconstruct", folder, "--out", tmp_path / "rows.csv", "--time-limit", "3")
     assert done.exit_code in (0, 3), done.stderr
     shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("kind", ["naive-bayes", ["rf"], {"rf": 1}])
-def test_a_document_of_another_kind_is_no_bundle(kind):
-    assert document(MODEL)["meta"] == "rf"
-    with pytest.raises(BadModel):
-        treeleak.release.readers.json_files._made({"meta": kind})

@@ -347,13 +347,6 @@ def test_numbers_groups_and_rules(columns):
     assert everything.share_proved_values == everything.share_proved_rows == 0.0
 
 
-def test_a_known_number_is_kept_to_the_last_digit():
-    release, schema, table = numbers()
-    table = table.assign(size=table["size"] + 1e-13)
-    result = reconstruct(release, schema, known_columns=table[["size"]], known_rows=table[3:4])
-    assert result.X["size"].equals(table["size"])
-
-
 def test_a_known_row_is_a_row_of_the_known_columns():
     release, schema, table = numbers()
     known = {"known_columns": table[["o"]]}
@@ -371,18 +364,6 @@ def test_a_known_row_is_a_row_of_the_known_columns():
     thrice = table.iloc[[1, 1, 1]]
     with pytest.raises(BadInput, match="known_rows, row 1 fits none of the remaining rows"):
         reconstruct(release, schema, known_rows=thrice, **known)
-
-
-def test_all_rows_known():
-    release, schema, table = numbers()
-    result = reconstruct(release, schema, known_rows=table[::-1])
-    assert result.status == "unique"
-    assert np.array_equal(table_of(result), table[::-1].to_numpy(), equal_nan=True)
-    assert result.share_proved_rows == 0.0
-    other = table.assign(o=table["o"].to_numpy()[::-1])
-    result = reconstruct(release, schema, known_rows=other)
-    assert result.status == "infeasible"
-    assert "known_rows has more rows there than the model counts" in result.contradiction
 
 
 def test_knowledge_that_cannot_be_names_the_known_part():
@@ -445,19 +426,6 @@ def test_tables_that_cannot_be_used(name, change, why):
     release, schema, table = numbers()
     with pytest.raises(BadInput, match=why):
         reconstruct(release, schema, **{name: change(table)})
-
-
-def test_a_model_without_classes_takes_no_label():
-    release, schema, table = numbers()
-    trees = tuple(t.with_counts(counts=None) for t in release.trees)
-    bare = counted_as(replace(release, trees=trees, classes=()), "none")
-    with pytest.raises(BadInput, match="as it has no classes"):
-        reconstruct(bare, schema, known_rows=table)
-    result = reconstruct(
-        bare, schema, known_columns=table[["o"]], known_rows=table[list(schema.columns)][:2]
-    )
-    assert result.misfit == 0
-    assert result.known.to_numpy().sum() == 6 + 2 * 5
 
 
 @pytest.mark.slow

@@ -42,7 +42,6 @@ import treeleak
 from helpers.cli import keep, run
 from helpers.documents import rewrite, valid
 from helpers.examples import examples, spread
-from helpers.older import sklearn_since
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.hardening import DEFAULT, STEPS, Leak, parse_steps
@@ -310,31 +309,6 @@ def test_a_vote_with_trees_that_are_not_compared_is_refused(tmp_path, first):
     with pytest.raises(BadInput, match="beside the one that answers"):
         treeleak.harden(tmp_path / "model.skops", tmp_path / "out.skops", time_limit=5)
     assert not (tmp_path / "out.skops").exists()
-
-
-def test_an_isolation_forest_keeps_the_counts_that_it_scores_by(saved, tmp_path):
-    path = saved / "isolation.skops"
-    out = stepped(path, tmp_path / "out.skops", *DEFAULT)
-    trees = []
-    Archive.read(out).with_trees(lambda tree: trees.append(tree) or tree)
-    assert all(tree.nodes["n_node_samples"].all() for tree in trees)
-
-
-def test_out_of_bag_rows_weights_and_sizes_are_gone(tmp_path):
-    forest = RandomForestClassifier(30, oob_score=True, random_state=0)
-    weights = np.linspace(1, 2, len(X))
-    skops.io.dump(forest.fit(X, Y, weights), tmp_path / "a.skops")
-    out = stepped(tmp_path / "a.skops", tmp_path / "b.skops", "oob", "weights", "sizes")
-    stored = read_model(out)
-    # Since 1.9 a forest draws by weight, and keeps the weights for it.
-    weighted = ["_sample_weight"] * sklearn_since(9)
-    for name in ("oob_decision_function_", "oob_score_", "_n_samples", *weighted):
-        assert name in stored.state
-        assert stored.get(name) is None
-    assert stored.get("oob_score") is True
-    assert stored.get("n_estimators") == 30
-    gone = set(members(tmp_path / "a.skops")) - set(members(out))
-    assert len(gone) == 1 + len(weighted)  # The arrays themselves: nothing refers to them.
 
 
 # ------------------------------------------------------------------------- the rest is untouched

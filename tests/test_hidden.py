@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.brute_force import rows_in
-from helpers.cases import Drawn, some_drawn, some_parts
-from helpers.examples import examples, spread
-from helpers.grids import all_points, cuts_for, shuffled, some_rows
+from helpers.cases import Drawn, some_drawn
+from helpers.grids import all_points, cuts_for, shuffled
 from helpers.patient import AMPLE
 from helpers.releases import bootstrap_draws, drawn, random_tree
 from helpers.tables_of import labelled
@@ -25,8 +24,6 @@ from treeleak.attacks.posterior import hidden_draws as hidden
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
-from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.datasets import load_compas
@@ -117,27 +114,6 @@ def ruled_case(seed, n_rows=12, n_classes=2):
 # ------------------------------------------------------------------------------- any small case
 
 
-@with_some(SEEDS, st.booleans())
-@examples(30, fast=4)
-def test_rows_are_valid_and_their_books_in_order(seed, distinct):
-    case = some_drawn(seed)
-    answer = attacked(case, distinct, seed % 1000)
-    if answer.status == "infeasible":
-        assert case.tampered
-        assert answer.contradiction is not None
-        assert answer.rows == ()
-        return
-    assert answer.status == "likely"
-    check(answer, case, distinct)
-
-
-@with_some(SEEDS, st.booleans(), st.integers(1, 3))
-@settings(max_examples=15)
-def test_rules_hold_in_the_answer_and_in_all_samples(seed, distinct, n_classes):
-    case = ruled_case(seed, n_classes=n_classes)
-    check(attacked(case, distinct), case, distinct)
-
-
 @with_some(SEEDS, st.booleans(), st.booleans())
 @settings(max_examples=20)
 def test_known_parts_are_kept(seed, distinct, ruled):
@@ -171,21 +147,6 @@ def known_parts(case, known):
     return KnownParts(group, allowed)
 
 
-@with_some(SEEDS, st.booleans())
-@settings(max_examples=20)
-def test_what_is_excluded_is_not_answered(seed, distinct):
-    rng = np.random.default_rng(seed)
-    schema = Schema([Ordinal("o", 0, 4), OneHot("g", ["g0", "g1", "g2"], at_most_one=True)])
-    names = schema.columns
-    X, y = some_rows(schema, names, 6, rng), rng.integers(2, size=6)
-    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
-    b = bootstrap_draws(2, 6, rng)
-    case = Drawn(drawn(trees, names, X, y, 2, b), schema, b, X, y, False)
-    values = values_in(Geometry.of(case.release, schema))
-    parts = some_parts(values, 6, rng)
-    check(attacked(case, distinct, parts=parts), case, distinct, parts)
-
-
 # ---------------------------------------------------------------------------------- end to end
 
 
@@ -212,20 +173,6 @@ def error_of(answer, case):
     return reconstruction_error(X, case.X)
 
 
-@pytest.mark.parametrize(
-    ("distinct", "n_draws"), spread([(True, None), (False, None), (True, 20)], fast=1)
-)
-def test_a_forest_gives_its_rows_away(distinct, n_draws):
-    case = compas(40, 30, n_draws=n_draws)
-    answer = attacked(case, distinct, plan=SMALL)
-    check(answer, case, distinct)
-    assert error_of(answer, case) < 0.3 * random_baseline(case.X, case.schema).mean
-    # The middle may miss a count; the likeliest dataset does not.
-    first = np.searchsorted(answer.values.atom_of, answer.likeliest)
-    rows = rows_in(case.release, *labelled(first, answer, case.release.n_features))
-    assert DrawLikelihood.of(case.hidden(distinct)).missing(rows) == 0
-
-
 @pytest.mark.slow
 def test_confidence_is_what_comes_true():
     said, true = [], []
@@ -242,17 +189,6 @@ def test_confidence_is_what_comes_true():
     assert abs(said.mean() - true.mean()) < 0.06
     most = said > np.quantile(said, 0.7)
     assert true[most].mean() > true[~most].mean() + 0.05
-
-
-def test_numeric_columns():
-    rng = np.random.default_rng(5)
-    schema = Schema([Numeric("x", 0.0, 10.0), Numeric("z", -1.0, 1.0), Binary("b")])
-    X = np.column_stack([rng.uniform(0, 10, 9), rng.uniform(-1, 1, 9), rng.integers(2, size=9)])
-    y = rng.integers(3, size=9)
-    trees = [random_tree(rng, [[2.0, 5.0, 7.0], [-0.5, 0.5], [0.5]], 4) for _ in range(8)]
-    b = bootstrap_draws(8, 9, rng)
-    case = Drawn(drawn(trees, schema.columns, X, y, 3, b), schema, b, X, y, False)
-    check(attacked(case), case, True)
 
 
 def test_a_grid_too_large_to_list_is_walked_all_the_same(no_table_of_leaves):
@@ -376,14 +312,6 @@ def test_draws_where_no_row_goes_are_named():
     assert "tree 1, node 2: counts 2 draws" in str(attacked(ruled).contradiction)
 
 
-def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(no_table_of_leaves):
-    case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
-    answer = attacked(case, False)
-    assert answer.status == "likely"
-    assert answer.rows[0].misfit > 0
-    check(answer, case, False)
-
-
 def with_leaf(case, t, v, counts=None, distinct=None):
     """The release with other numbers in a leaf."""
     trees = list(case.release.trees)
@@ -432,59 +360,6 @@ def test_numbers_that_no_draws_give_are_named(leaf, changed, distinct, why):
     assert str(answer.contradiction) == why
     assert answer.rows == ()
     assert answer.samples is None
-
-
-def test_more_places_with_draws_than_rows_are_named():
-    case = one_leaf()
-    evidence = case.hidden(distinct=False, n_rows=3)
-    assert str(evidence.contradiction()) == (
-        "tree 1, node 0: it has 4 leaves and classes that count draws, of 3 rows"
-    )
-    assert case.hidden(distinct=False, n_rows=4).contradiction() is None
-
-
-# ------------------------------------------------------------------------------------ the clock
-
-
-@pytest.mark.parametrize(
-    ("stage", "status"),
-    [
-        ("fitting the counts", "unknown"),
-        ("looking for likely rows", "unknown"),
-        ("learning what rows are like", "unknown"),
-        ("drawing datasets", "likely"),
-        ("settling on one dataset", "likely"),
-    ],
-)
-def test_a_stopped_clock_still_gives_an_answer(stage, status):
-    case = ruled_case(2)
-    seen = []
-
-    def report(progress):
-        seen.append(progress)
-        if progress.stage == stage:
-            clock.stop()
-
-    clock = Clock(60.0, report)
-    answer = attacked(case, clock=clock)
-    assert answer.status == status
-    check(answer, case, True)
-    assert all(0 <= p.done <= 1 for p in seen)
-
-
-def test_little_time_makes_fewer_and_shorter_walks():
-    case = some_drawn(8, n_rows=5, tamper=False)
-    evidence = case.hidden()
-    values = values_in(evidence.geometry)
-    land = PosteriorTarget.of(
-        evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)
-    )
-    flat = TreePrior.flat(land.radix, values.atom_sizes)
-    much = hidden.affordable(hidden._PLAN, land, flat, Clock(1e6), 0)
-    assert much == hidden._PLAN
-    little = hidden.affordable(hidden._PLAN, land, flat, Clock(1e-3), 0)
-    assert little.chains >= 2
-    assert little.sweeps < much.sweeps
 
 
 # ---------------------------------------------------------------------------------- the measure

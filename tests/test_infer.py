@@ -38,25 +38,6 @@ def below(x: float) -> float:
 @pytest.mark.parametrize(
     ("cuts", "expected"),
     [
-        ([0.5], Binary("a")),
-        ([0.5, 0.5], Binary("a")),
-        ([0.5, 0.25], Numeric("a")),
-        ([36.5], Numeric("a")),
-        ([36.5, 20.5], Ordinal("a", 20, 37)),
-        ([-1.5, -0.5], Ordinal("a", -2, 0)),
-        ([1.5, 2.25], Numeric("a")),
-        ([math.inf], Numeric("a")),
-        ([math.inf, 0.5], Binary("a")),
-        ([], Numeric("a")),
-    ],
-)
-def test_thresholds_alone_decide_without_rows(cuts, expected):
-    assert infer_schema(make_release({"a": cuts})).attributes == (expected,)
-
-
-@pytest.mark.parametrize(
-    ("cuts", "expected"),
-    [
         ([below(1)], Binary("a")),
         ([below(0.5)], Binary("a")),
         ([1.0000000180025095e-35], Binary("a")),
@@ -109,29 +90,6 @@ def test_ends_that_the_file_holds_are_those_of_the_domain(cuts, ends, expected):
     missing = make_release({"a": cuts}, ranges={"a": ends}, maybe_missing=frozenset("a"))
     assert infer_schema(missing).attributes[0].missing
     check_schema(infer_schema(missing), missing)
-
-
-def test_a_column_that_no_tree_tests_ends_where_the_file_says():
-    ranges = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 3.0)}
-    cuts = {"a": [TINY], "b": [], "c": []}
-    found = infer_schema(make_release(cuts, ranges=ranges)).attributes
-    assert found == (Binary("a"), Binary("b"), Numeric("c", 0, 3))
-    ranges["a"] = (0.0, 2.0)
-    found = infer_schema(make_release(cuts, ranges=ranges)).attributes
-    assert found == (Numeric("a", 0, 2), Numeric("b", 0, 1), Numeric("c", 0, 3))
-
-
-def test_missing_values_seen_by_the_trees_are_allowed():
-    release = make_release({"a": [0.5], "b": [1.7]}, maybe_missing=frozenset("ab"))
-    expected = (Binary("a", missing=True), Numeric("b", missing=True))
-    assert infer_schema(release).attributes == expected
-
-
-def test_groups_that_the_release_declares_are_taken_and_no_others():
-    cuts = {"x_a": [0.5], "y_a": [0.5], "x_b": [], "y_b": [0.5]}
-    assert infer_schema(make_release(cuts)) == Schema.from_columns(cuts)
-    schema = infer_schema(make_release(cuts, one_hot={"x": ("x_a", "x_b")}))
-    assert schema.attributes == (OneHot("x", ("x_a", "x_b")), Binary("y_a"), Binary("y_b"))
 
 
 @pytest.mark.parametrize(
@@ -191,20 +149,6 @@ CUTS |= st.integers(-9, 9).map(lambda x: float(np.nextafter(x / 2, np.inf)))
 CUTS |= st.sampled_from([1.0000000180025095e-35, -1.0000000180025095e-35])
 
 
-@given(
-    st.dictionaries(st.sampled_from(["a_1", "a_2", "a:3", "b"]), st.lists(CUTS, max_size=3)),
-    st.lists(st.sampled_from([0, 1, 2.5, -3, 1e300, math.nan]), min_size=1, max_size=4),
-    st.booleans(),
-)
-def test_what_is_inferred_fits_the_model_and_the_rows(cuts, values, with_rows):
-    release = make_release(cuts)
-    X = pd.DataFrame(dict.fromkeys(cuts, values), dtype=float) if with_rows and cuts else None
-    for schema in (infer_schema(release, X), suggest_schema(release, X)[0]):
-        assert check_schema(schema, release) == []
-        if X is not None:
-            assert schema.valid(X.to_numpy(), list(cuts)).all()
-
-
 def test_groups_are_proposed_by_name_and_marked_as_guesses():
     names = ["job:a", "job:b", "sex", "age=1", "age=2", "_x", "_y", "one_alone"]
     schema, remarks = suggest_schema(make_release({n: [0.5] for n in names}))
@@ -219,12 +163,6 @@ def test_groups_are_proposed_by_name_and_marked_as_guesses():
     assert len(remarks) == 2
     assert all("guess from the names alone" in r for r in remarks)
     assert "'job:a', 'job:b'" in remarks[0]
-
-
-def test_groups_are_not_proposed_where_a_column_is_not_binary():
-    schema, remarks = suggest_schema(make_release({"a_1": [0.5], "a_2": [0.5, 1.5]}))
-    assert schema.attributes == (Binary("a_1"), Ordinal("a_2", 0, 2))
-    assert remarks == []
 
 
 @pytest.mark.parametrize(
@@ -275,30 +213,8 @@ def test_a_domain_that_reaches_both_branches_is_accepted(attribute, cut):
     assert check_schema(Schema([attribute]), make_release({"a": [cut]})) == []
 
 
-def test_a_schema_for_other_columns_is_refused():
-    with pytest.raises(BadSchema, match=r"the model lacks: \['b'\]"):
-        check_schema(Schema([Binary("a"), Binary("b")]), make_release({"a": [0.5]}))
-
-
-def test_missing_values_that_the_schema_rules_out_are_remarked():
-    release = make_release({"a": [0.5], "b": [0.5], "c": [0.5]}, maybe_missing=frozenset("abc"))
-    schema = Schema([Binary("a", missing=True), Binary("b"), OneHot("g", ("c",), True)])
-    remarks = check_schema(schema, release)
-    assert [r.split(":")[0] for r in remarks] == ["column 'b'", "column 'c'"]
-
-
 LEVELS = {"job": ("clerk", "nurse", "pilot")}
 JOB = Categorical("job", labels=LEVELS["job"])
-
-
-def test_codes_with_texts_are_labels():
-    release = make_release({"job": [0.5, 1.5], "b": []}, levels=LEVELS)
-    assert infer_schema(release).attributes[0] == JOB
-    rows = pd.DataFrame({"job": [0.0, math.nan], "b": [0, 1]})
-    seen = infer_schema(release, rows).attributes[0]
-    assert seen == Categorical("job", labels=LEVELS["job"], missing=True)
-    grouped = make_release({"job": [0.5], "b": [0.5]}, levels=LEVELS, one_hot={"g": ("job", "b")})
-    assert infer_schema(grouped).attributes == (JOB, Binary("b"))
 
 
 @pytest.mark.parametrize(

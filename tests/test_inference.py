@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import binomtest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
@@ -23,7 +22,6 @@ from treeleak.metrics.inference import (
     commonest,
     is_right,
     nearest_values,
-    single_out,
     wilson,
 )
 from treeleak.release import to_release
@@ -32,13 +30,6 @@ from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 # ---------------------------------------------------------------------------------- statistics
-
-
-@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_is_that_of_scipy(case):
-    hits, n = case
-    theirs = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-    np.testing.assert_allclose(wilson(hits, n), (theirs.low, theirs.high), atol=1e-12)
 
 
 def test_nothing_tried_tells_nothing():
@@ -72,12 +63,6 @@ def test_intervals_of_no_risk_cover_nothing_as_often_as_they_say():
 
 
 small = arrays(np.int64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(0, 2))
-
-
-@given(small, small)
-def test_single_out_counts_what_fits_one_row(predicates, rows):
-    fits = [int((rows == p).all(axis=1).sum()) for p in predicates]
-    assert single_out(predicates, rows) == Rate(fits.count(1), len(predicates))
 
 
 @given(small, small, st.data())
@@ -191,15 +176,6 @@ def test_who_has_the_rows_links_records_and_who_has_others_does_not(case):
     for seed in range(3):
         blind = replace(rebuilt, X=population(300, 10 + seed))
         assert risks_of(blind, release, X, (), population(3_000, 20)).linkability.interval.low == 0
-
-
-def test_what_cannot_be_linked_is_said(case):
-    X, release, rebuilt = case
-    known = pd.DataFrame(False, rebuilt.X.index, rebuilt.X.columns)
-    known.iloc[0, 0] = True
-    assert "were given" in risks_of(replace(rebuilt, known=known), release, X, ()).linkability
-    one = replace(rebuilt, free_columns=tuple(c for c in rebuilt.X if c != "age"))
-    assert "each needs a column" in risks_of(one, release, X, ()).linkability
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
-from treeleak.release import AllRows, Release, UnknownSampling, to_release
-from treeleak.release.readers.j48 import TESTED_ONLY, TOTALS, TWO, UNCHECKED, read_j48
+from treeleak.release import AllRows, Release, to_release
+from treeleak.release.readers.j48 import TESTED_ONLY, TWO, read_j48
 from treeleak.verification.training_rows import counted, match_training
 
 MODELS = Path(__file__).parent / "models" / "j48"
@@ -66,16 +66,6 @@ def test_a_line_of_several_meanings_is_refused() -> None:
         to_release(MODELS / "quoted.txt")
 
 
-def test_more_than_two_classes_give_totals_unless_no_leaf_errs() -> None:
-    mixed, pure = read("three")[0], read("pure")[0]
-    assert mixed.counts_are == "none"
-    assert mixed.trees[0].counts is None
-    assert TOTALS in mixed.notes
-    assert pure.counts_are == "rows"
-    assert pure.notes == (TESTED_ONLY,)
-    assert pure.classes == ("low", "mid", "high")
-
-
 def test_splits_on_values_become_tests_of_codes() -> None:
     release = read_j48(WEATHER)
     assert release.feature_names == ("outlook", "humidity")
@@ -88,24 +78,6 @@ def test_splits_on_values_become_tests_of_codes() -> None:
     assert tree.counts[tree.apply(rows)].tolist() == [[2, 0], [1, 3], [4, 0], [3, 2]]
     assert tree.counts[0].tolist() == [10, 5]
     assert release.notes == (TESTED_ONLY, TWO)
-
-
-def test_classes_come_from_the_confusion_matrix() -> None:
-    lone = (MODELS / "loans_one_leaf.txt").read_text()
-    whole, alone = read_j48(lone), read_j48(lone[: lone.index("=== Error")])
-    assert whole.classes == ("good", "bad")
-    assert whole.trees[0].counts.tolist() == [[36, 24]]
-    assert alone.classes == ("good",)
-    assert alone.trees[0].counts is None
-    assert alone.trees[0].totals.tolist() == [60]
-    assert TOTALS in alone.notes
-
-
-def test_rows_held_back_are_not_taken_for_all_rows() -> None:
-    release = to_release(MODELS / "loans_held_back.txt")
-    assert isinstance(release.sampling, UnknownSampling)
-    assert release.n_rows is None
-    assert release.trees[0].counts[0].sum() == 40
 
 
 def test_thresholds_of_six_digits_may_be_rounded() -> None:
@@ -183,15 +155,3 @@ def test_damaged_texts_are_refused_by_line(what: str) -> None:
     text, message = BAD[what]
     with pytest.raises(BadModel, match=message):
         read_j48(text)
-
-
-def test_files(tmp_path: Path) -> None:
-    path = tmp_path / "tree.txt"
-    path.write_bytes(b"=== Run information ===\r\n\r\n" + WEATHER.replace("\n", "\r\n").encode())
-    assert to_release(path).n_rows == 15
-    path.write_bytes(WEATHER.encode() + b"\xff")
-    with pytest.raises(BadModel, match=r"tree\.txt.*UTF-8"):
-        to_release(path)
-    assert UNCHECKED in read_j48(WEATHER[: WEATHER.index("Number")]).notes
-    with pytest.raises(BadModel, match="0 lines say"):
-        read_j48("J49\n")

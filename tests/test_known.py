@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -149,39 +148,6 @@ def test_every_kind_of_column(schema, seed, distinct):
 # ------------------------------------------------------------------------------- special cases
 
 
-def hand_made(X, b, y=None, schema=None, seed=0, n_trees=None, depth=3) -> Drawn:
-    """Random trees over given rows and draws."""
-    X, b = np.array(X, dtype=float), np.array(b, dtype=np.uint8)
-    y = np.zeros(len(X), dtype=int) if y is None else np.array(y)
-    schema = schema or Schema.from_columns([f"x{i}" for i in range(X.shape[1])])
-    rng, names = np.random.default_rng(seed), schema.columns
-    trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees or len(b))]
-    release = drawn(trees, names, X, y, int(y.max()) + 1, b)
-    return Drawn(release, schema, b, X, y, False)
-
-
-def test_a_row_that_no_tree_drew_is_given_but_never_claimed():
-    X = [[0, 0], [1, 1], [0, 1]]
-    b = np.array([[2, 0, 1], [1, 0, 2], [3, 0, 0], [0, 0, 3]])
-    case = hand_made(X, b, y=[0, 1, 1], depth=9)
-    answer = attacked(case)
-    assert check_against_brute_force(answer, case, True) == "feasible"
-    (rows,) = answer.rows
-    assert rows.proved.tolist() == [True, False, True]
-    assert (rows.confidence[[0, 2]] == 1).all()
-    assert answer.numbers["rows_never_drawn"] == 1
-
-
-def test_many_draws_of_a_row_are_not_taken_modulo_a_byte():
-    X, y = [[0, 0], [1, 1], [0, 1]], [0, 1, 0]
-    b = np.array([[300, 1, 2], [256, 44, 3], [5, 290, 8]], dtype=np.uint16)
-    rng, schema = np.random.default_rng(0), Schema.from_columns(["a", "b"])
-    trees = [random_tree(rng, cuts_for(schema, schema.columns), 9) for _ in range(3)]
-    release = drawn(trees, schema.columns, np.array(X, float), np.array(y), 2, b)
-    case = Drawn(release, schema, b, np.array(X, float), np.array(y), False)
-    assert check_against_brute_force(attacked(case), case, True) == "unique"
-
-
 def test_a_column_of_numbers_is_never_certain():
     schema = Schema([Numeric("x", 0, 9), Binary("a"), Ordinal("o", 0, 5)])
     X = np.array([[0.5, 0, 1], [2.0, 1, 4], [2.5, 0, 5], [7.0, 1, 0]])
@@ -209,15 +175,6 @@ def test_distinct_rows_part_what_draws_cannot():
     case = Drawn(drawn([stump], ["a"], X, y, 1, b), schema, b, X, y, False)
     assert check_against_brute_force(attacked(case, False), case, False) == "feasible"
     assert check_against_brute_force(attacked(case, True), case, True) == "unique"
-
-
-def test_without_distinct_counts_in_the_release_there_are_none_to_use():
-    case = some_drawn(1, n_rows=6, n_trees=4, tamper=False)
-    trees = tuple(tree.with_counts(distinct=None) for tree in case.release.trees)
-    bare = replace(case, release=replace(case.release, trees=trees))
-    one, other = attacked(bare), attacked(case, distinct=False)
-    assert one.status == other.status
-    assert one.rows[0].values.tolist() == other.rows[0].values.tolist()
 
 
 @pytest.mark.parametrize("what", ["draws", "distinct rows"])
@@ -251,48 +208,6 @@ def undecided(seed=0, n_rows=40, n_trees=5) -> Drawn:
     trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(n_trees)]
     b = bootstrap_draws(n_trees, n_rows, rng)
     return Drawn(drawn(trees, schema.columns, X, y, 3, b), schema, b, X, y, False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
-def test_stopping_at_any_report_leaves_a_valid_answer_and_no_wrong_claim(seed):
-    case = undecided(1, 12, 4)
-    if seed is not None:
-        case = some_drawn(seed, n_rows=6, n_trees=3, tamper=False)
-    worlds, reports = None if seed is None else case.worlds(True), []
-    attacked(case, clock=Clock(60.0, reports.append))
-    stages = [p.stage for p in reports]
-    assert all(0 <= p.done <= 1 for p in reports)
-    assert len(set(stages)) >= (3 if seed is None else 1)
-    firsts = sorted({stages.index(stage) for stage in stages} | {len(stages) // 2})
-    for last in firsts:
-        clock, count = Clock(60.0), itertools.count()
-        # Bound at once: the loop goes on.
-        clock.report = lambda _, c=clock, n=count, last=last: next(n) < last or c.stop()
-        answer = attacked(case, clock=clock)
-        assert clock.interrupted
-        check_form(answer, case, True)
-        if worlds:
-            check_claims(answer, case, worlds, complete=False)
-
-
-def test_stopping_at_any_report_loses_no_rows_that_were_better():
-    case, ends = undecided(2, 15, 4), []
-    for last in range(40):
-        told, clock = [], Clock(60.0)
-
-        def stop(progress, told=told, clock=clock, last=last):
-            told.append(progress.misfit)
-            if len(told) > last:
-                clock.stop()
-
-        clock.report = stop
-        answer = attacked(case, clock=clock)
-        met = [m for m in told if m is not None]
-        if met:
-            ends.append(answer.rows[0].misfit)
-            assert ends[-1] <= min(met)
-    assert len(set(ends)) > 3
 
 
 def test_what_the_report_raises_comes_through():

@@ -22,7 +22,6 @@ from treeleak.release.tree import Tree
 from treeleak.schema import (
     Binary,
     Linear,
-    Numeric,
     OneHot,
     Ordinal,
     Schema,

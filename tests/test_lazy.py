@@ -153,23 +153,6 @@ def impossible(seed: int = 0) -> Stated:
     raise AssertionError
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow
-def test_stopping_at_any_report_leaves_a_valid_answer(kind):
-    case = Stated(SMALL, 4, kind, 12)
-    reports = []
-    walked(case, Clock(60.0, reports.append))
-    assert all(0 <= p.done <= 1 for p in reports)
-    stages = [p.stage for p in reports]
-    assert len(set(stages)) >= 3
-    for last in sorted({stages.index(stage) for stage in stages} | {1, 3, len(stages) // 2}):
-        answer = walked(case, stopping(last))
-        if answer.rows:
-            check_form(answer, case)
-        else:
-            assert answer.status == "unknown"
-
-
 def test_stopping_where_no_rows_meet_the_counts_keeps_the_best_rows():
     case, clock = impossible(), stopping(LONG)
     answer = walked(case, clock)

@@ -33,7 +33,7 @@ from sklearn.utils import estimator_checks
 import treeleak.learn.forest as module
 from helpers.examples import examples
 from helpers.noise import fits
-from helpers.releases import assert_same, tree_of
+from helpers.releases import assert_same
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
@@ -160,26 +160,6 @@ def test_without_a_seed_the_secure_source_is_the_only_one(instead):
     assert not np.array_equal(first, second)
 
 
-def test_a_seed_gives_the_same_forest_and_a_warning():
-    X, y = table(50)
-    with pytest.warns(PrivacyWarning, match="Do not publish"):
-        first = seeded(5).fit(X, y)
-    assert_same(to_release(first), to_release(fitted(X, y, seed=5)))
-    state = np.random.RandomState(3)
-    assert_same(
-        to_release(fitted(X, y, seed=np.random.RandomState(3))),
-        to_release(fitted(X, y, seed=state)),
-    )
-
-
-def test_the_paper_s_mechanism_warns_of_its_cost():
-    forest = DPForestClassifier(
-        4, epsilon=2.0, schema=SCHEMA, classes=["ill", "well"], mechanism="draft-dp"
-    )
-    with pytest.warns(PrivacyWarning, match=r"costs 4\.77259, not epsilon = 2"):
-        forest.fit(*table(5))
-
-
 # ---------------------------------------------------------------------------------- the trees
 
 
@@ -222,36 +202,7 @@ def test_every_leaf_can_be_reached_and_is_deep_or_settled(schema: Schema, depth:
     assert not tree.counts.any()
 
 
-def test_missing_values_go_either_way():
-    schema = Schema([Ordinal("a", 0, 9, missing=True), Binary("b")])
-    roots = [random_tree(columns_of(schema), 1, 2, random.Random(s)) for s in range(60)]
-    sides = {bool(t.missing_left[0]) for t in roots if t.feature[0] == 0}
-    assert sides == {True, False}
-    assert not any(t.missing_left[0] for t in roots if t.feature[0] == 1)
-    forest = fitted([[np.nan, 0], [3, 1]], [0, 1], schema=schema, classes=[0, 1])
-    assert forest.predict([[np.nan, 1]]).shape == (1,)
-
-
 # -------------------------------------------------------------------------------- prediction
-
-
-def test_it_learns():
-    X, y = table()
-    assert fitted(X, y, epsilon=20.0).score(X, y) > 0.95
-    assert fitted(X, y, epsilon=20.0, n_estimators=1, max_depth=8).score(*table(seed=1)) > 0.7
-
-
-def test_votes_are_shares_of_counts_not_below_zero():
-    forest = fitted(*table(5), n_estimators=2, max_depth=1)
-    counts = np.array([[0.0, 0.0], [-3.0, 5.0], [1.0, 3.0]])
-    stump = tree_of((1, 0.5), None, None).with_counts(counts=counts)
-    nothing = stump.with_counts(counts=np.array([[0.0, 0.0], [-3.0, 0.0], [-1.0, -1.0]]))
-    forest.trees_ = [stump, nothing]
-    rows = np.array([[20, 0, 1, 0, 0], [20, 1, 0, 1, 0]])
-    np.testing.assert_allclose(forest.predict_proba(rows), [[0.25, 0.75], [0.375, 0.625]])
-    assert forest.predict(rows).tolist() == ["well", "well"]
-    forest.trees_ = [nothing]
-    np.testing.assert_allclose(forest.predict_proba(rows), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -455,12 +406,6 @@ def test_the_release_is_the_same_live_and_from_every_kind_of_file(tmp_path: Path
         assert tree.totals is None
     for path in saved(forest, tmp_path):
         assert_same(to_release(path, trust_pickle=True), release)
-
-
-def test_what_is_set_after_training_does_not_change_the_noise():
-    forest = fitted(*table(9), epsilon=1.0)
-    forest.set_params(epsilon=100.0, mechanism="draft-dp")
-    assert to_release(forest).noise == DiscreteLaplace(0.1)
 
 
 def changed(stored: StoredObject, *path: Any, value: Any) -> StoredObject:

@@ -25,7 +25,6 @@ from treeleak.release.adapters.lightgbm import ZERO
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.lightgbm_text import BOOSTER
-from treeleak.release.readers.release_file import write_release
 from treeleak.release.statistics import L2, VALUE
 from treeleak.release.stored import StoredObject
 from treeleak.verification.counts import check_rows, leaves_off
@@ -220,14 +219,6 @@ def test_ends_of_columns_are_read_where_they_are_those_of_all_rows(more, held):
     assert schema.attributes[2:] == (treeleak.Numeric("Column_2"), treeleak.Numeric("Column_3"))
 
 
-def test_texts_of_categories_are_read(tmp_path):
-    X = pd.DataFrame({"n": NUMBER, "job": pd.Categorical(np.array(["größe", "nurse"])[CLASS])})
-    model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(X, CLASS)
-    model.booster_.save_model(tmp_path / "model.txt")
-    for release in (to_release(model), to_release(tmp_path / "model.txt")):
-        assert release.levels == {"job": ("größe", "nurse")}
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -274,13 +265,6 @@ def test_rows_that_start_from_scores_of_their_own_are_rebuilt_from_counts(tmp_pa
     assert answer.status in ("feasible", "unique")
     assert answer.y is None
     assert check_rows(to_release(model), answer.X, None).ok
-
-
-def test_monotone_constraints_bend_leaves():
-    model = lightgbm.LGBMClassifier(
-        n_estimators=3, monotone_constraints=[1, 0, 0], verbose=-1, n_jobs=1
-    ).fit(ROWS, CLASS)
-    assert to_release(model).ensemble.fitting is None
 
 
 @pytest.mark.slow
@@ -405,16 +389,6 @@ def test_rows_meet_sums_in_leaves_below_tests_for_categories(seeds, objective, w
             assert all(own.met(leaf, y).all() for own in evidence.statements())
             assert leaves_off(release, X, y) == 0
     assert several >= len(seeds) / 4
-
-
-def test_l2_below_tests_for_categories_goes_into_release_files(tmp_path):
-    release = to_release(by_categories(0, "binary")[0])
-    write_release(release, tmp_path / "model.json")
-    again = to_release(tmp_path / "model.json")
-    l2 = np.concatenate([release.ensemble.fitting.l2_at(tree) for tree in release.trees])
-    assert len(np.unique(l2)) == 2
-    of_file = [again.ensemble.fitting.l2_at(tree) for tree in again.trees]
-    np.testing.assert_array_equal(np.concatenate(of_file), l2)
 
 
 @pytest.mark.parametrize("y", [CLASS, THREE, NUMBER], ids=["two", "three", "number"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,9 +32,7 @@ from treeleak.evidence.class_counts_from_gradients import (
     digits,
 )
 from treeleak.evidence.derived_hessians import leaf_hessians
-from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.predictions import at_leaves, steps
-from treeleak.evidence.protocol import SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.gain_equations import FEWEST_NODES
@@ -43,7 +40,6 @@ from treeleak.release.adapters.xgboost.model import _solved, _sure
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import (
-    GRADIENT,
     HESSIAN,
     L2,
     VALUE,
@@ -264,25 +260,6 @@ def test_numbers_of_classes_follow_from_newtons_steps(seed, steps):
     assert leaves_off(release, X, y) == 0
 
 
-def test_sums_too_rough_to_tell_one_row_tell_no_number():
-    release, schema, X, _ = stepwise(np.random.default_rng(1), 1, 1.0, 0.3)
-
-    class Rough(LossSums):
-        def statements(self):
-            return tuple(
-                replace(told, law=Equal(np.full(told.right.shape, 0.6)))
-                if told.quantity == GRADIENT else told
-                for told in super().statements()
-            )  # fmt: skip
-
-    leaf = rows_of_A(release, X)
-    ones = np.ones(len(X), dtype=np.int64)
-    found = class_counts_from_gradients(Rough(Geometry.of(release, schema)), leaf, ones)
-    held = np.bincount(leaf.ravel(), minlength=len(found.number))
-    assert found.whole
-    assert (found.number[held > 0] == UNTOLD).all()
-
-
 def test_sums_of_leaves_follow_from_means_and_variances_of_nodes():
     told = 0
     for seed in range(12):
@@ -296,19 +273,6 @@ def test_sums_of_leaves_follow_from_means_and_variances_of_nodes():
                 assert (off <= own.law.tolerance).all()
                 np.testing.assert_allclose(own.left(leaf, y), own.right, atol=1e-6)
     assert told > 50
-
-
-def test_derived_hessians_are_those_of_the_rows():
-    told = 0
-    for seed in range(12):
-        evidence, _, _, leaf, y = evidence_if_any("histogram", seed) or (None,) * 5
-        if evidence is None:
-            continue
-        for own in evidence.statements():
-            if own.quantity == HESSIAN:
-                told += len(own.right)
-                np.testing.assert_allclose(own.left(leaf, y), own.right, rtol=1e-6)
-    assert told > 5
 
 
 @pytest.mark.parametrize(
@@ -339,29 +303,6 @@ def test_what_cannot_be_added_to_sums_of_a_node_is_refused(l2):
     tree = replace(tree, statistics=Statistics((*tree.statistics, bent)))
     with pytest.raises(BadModel, match="l2 from"):
         release.ensemble.fitting.l2_at(tree)
-
-
-@pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("xgboost-*")))
-@pytest.mark.parametrize("name", ["logistic.ubj", "categories.json"])
-def test_files_of_xgboost_give_their_learning_rate(folder, name):
-    """They were written with what the library takes where nothing is said."""
-    release = to_release(MODELS / folder / name)
-    fitting, rate = release.ensemble.fitting, release.ensemble.learning_rate
-    assert (fitting.loss, fitting.l2, rate) == ("logistic", 1.0, 0.3)
-    assert LossSums.fitting(SamplingAssumptions(release)) is not None
-
-
-@pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("*-*")))
-def test_other_losses_and_samples_are_not_taken_for_sums_of_the_loss(folder):
-    known = (
-        "logistic", "categories", "binary", "logloss", "pickled", "lossguide", "softprob",
-        "multiclass", "histogram.", "histogram_classes", "boosting.", "forest",
-    )  # fmt: skip
-    for name in json.loads((MODELS / folder / "truth.json").read_text()):
-        if name.startswith(known) or name.endswith("cbm"):
-            continue
-        release = to_release(MODELS / folder / name, trust_pickle=True)
-        assert release.not_covered or LossSums.fitting(SamplingAssumptions(release)) is None
 
 
 @examples(300, fast=20)

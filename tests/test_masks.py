@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +19,8 @@ from treeleak.core.errors import NotCovered
 from treeleak.partition import Geometry
 from treeleak.partition.masks import Masks
 from treeleak.release import to_release
-from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import Numeric, Schema
-from treeleak.side_information.known_tables import KnownTables
 
 
 def reordered(tree: Tree, rng: np.random.Generator) -> Tree:
@@ -128,23 +125,6 @@ def test_forests_of_many_leaves_and_of_best_first_trees(make, leaves):
     check(geometry, some_atoms(geometry, 300, 0))
 
 
-def test_best_first_trees_are_not_numbered_from_the_left():
-    # Else the test above shows nothing of them.
-    X, y, _ = continuous(400)
-    release = to_release(RandomForestClassifier(1, max_leaf_nodes=9, random_state=0).fit(X, y))
-    assert from_the_left(release.trees[0]) != release.trees[0].leaves.tolist()
-
-
-def test_known_columns_that_became_one_attribute():
-    X, y, schema = continuous(30)
-    release = to_release(RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y))
-    schema = schema.for_model(release.feature_names)
-    columns = pd.DataFrame(X[:, :2], columns=release.feature_names[:2])
-    known = KnownTables.of(release, schema, 30, None, columns, ordered=False)
-    geometry = known.geometry(release, counted=True)
-    check(geometry, some_atoms(geometry, 200, 1))
-
-
 def test_more_than_the_memory_is_refused():
     """Sizes are enough to tell, before anything is laid out."""
     of = SimpleNamespace(radix=np.array([2**14]), leaf_start=np.arange(2**14 + 1))
@@ -152,12 +132,3 @@ def test_more_than_the_memory_is_refused():
         Masks.of(SimpleNamespace(radix=of.radix + 1, leaf_start=of.leaf_start))
     with pytest.raises(AttributeError, match="compiled"):  # As many as there is room for.
         Masks.of(of)
-
-
-def test_a_tree_that_is_one_leaf():
-    leaf = Tree(*(np.array([v]) for v in (-1, np.nan, -1, -1, False)))
-    X, y, schema = continuous(20)
-    release = to_release(RandomForestClassifier(2, bootstrap=False, random_state=0).fit(X, y))
-    release: Release = replace(release, trees=(leaf, *release.trees, leaf))
-    geometry = Geometry.of(release, schema.for_model(release.feature_names))
-    check(geometry, some_atoms(geometry, 50, 0))

@@ -9,12 +9,10 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
-from helpers.examples import examples, spread
+from helpers.examples import spread
 from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from treeleak.attacks.samples import Samples
@@ -101,30 +99,6 @@ def test_rows_in_every_dataset_are_in_and_where_all_are_no_other_is():
     )  # fmt: skip
     assert held.row_is_in().tolist() == [1, 1, 0]
     assert held.person_is_in(0.5) == pytest.approx([2 / (2 + 0.6), 1 / (1 + 0.3), 0])
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 6), st.floats(0.01, 0.99))
-@examples(100, fast=20)
-def test_probabilities_are_probabilities_and_grow_with_the_share(seed, n_chains, n_rows, share):
-    rng = np.random.default_rng(seed)
-    kinds = rng.integers(KINDS, size=(2 * n_chains, n_rows))
-    chain, prior = np.repeat(np.arange(n_chains), 2), rng.dirichlet(np.ones(KINDS + 1))[:KINDS]
-    smoothing = Smoothing.of(kinds, np.zeros(0, np.int64), chain, prior)
-    times = np.array([np.bincount(k, minlength=KINDS) for k in kinds])
-    met = np.array([(times[chain == c] > 0).any(axis=0) for c in range(n_chains)]).sum(axis=0)
-    held = Held(times, np.zeros(KINDS, np.int64), met, prior, rng.random(KINDS), n_rows, smoothing)
-    for found in (held.row_is_in(), held.person_is_in(share)):
-        assert ((found >= 0) & (found <= 1)).all()
-    assert (held.person_is_in(share) <= held.person_is_in((1 + share) / 2) + 1e-12).all()
-    assert 0 <= smoothing.unseen <= 1
-
-
-def test_what_no_sample_holds_is_ruled_out_the_less_the_more_chains_differ():
-    prior, none = np.full(200, 1 / 200), np.zeros(0, np.int64)
-    alike = Smoothing.of(np.tile(np.arange(10), (8, 1)), none, np.arange(8), prior)
-    apart = Smoothing.of(np.arange(80).reshape(8, 10), none, np.arange(8), prior)
-    assert alike.unseen == 0
-    assert apart.unseen > 0.9
 
 
 COLUMNS = 9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -33,28 +32,6 @@ def silent(release, distinct=True):
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
 
 
-@pytest.mark.parametrize("max_samples", [None, 0.3, 0.999, 1.0, 17])
-def test_what_the_model_says_is_believed(max_samples):
-    found = count_rows(bagged(max_samples=max_samples))
-    assert found == RowCount(60, (60, 60), "as the model says")
-
-
-@pytest.mark.parametrize(("max_samples", "n"), [(0.5, 60), (0.3, 60), (23, 60), (None, 60)])
-def test_a_number_given_is_taken_before_all_others(max_samples, n):
-    release = bagged(max_samples=max_samples)
-    for own in (release, silent(release), silent(release, distinct=False)):
-        assert count_rows(own, n) == RowCount(n, (n, n), "as given")
-    # Fewer than some tree drew cannot be, but where only draws are counted.
-    most = max(int(t.distinct[t.leaves].sum()) for t in release.trees)
-    assert count_rows(release, most).n == most
-    with pytest.raises(BadInput, match=rf"n_rows is {most - 1}, but tree \d+ drew {most}"):
-        count_rows(release, most - 1)
-    assert count_rows(release, most - 1, use_distinct=False).n == most - 1
-    for wrong in (0, -3):
-        with pytest.raises(BadInput, match=f"n_rows (is|must be).*{wrong}"):
-            count_rows(release, wrong, use_distinct=False)
-
-
 @pytest.mark.parametrize("max_samples", [None, 0.4, 25])
 @pytest.mark.slow
 def test_the_interval_covers_the_number_in_most_cases(max_samples):
@@ -69,32 +46,6 @@ def test_the_interval_covers_the_number_in_most_cases(max_samples):
     # Of 60 intervals at 95 %, fewer than 51 hold with a chance of 1 in 3,000.
     assert covered >= 51
     assert abs(np.median(off)) <= 3
-
-
-def brute(release, most):
-    """Posterior over the number of rows, by counting surjections one by one."""
-    hits = []
-    for tree in release.trees:
-        drawn = round(tree.counts[tree.leaves].sum())
-        hits.append((int(tree.distinct[tree.leaves].sum()), drawn))
-    least = max(d for d, _ in hits)
-    numbers = range(least, most)
-    weight = np.array([
-        math.prod(math.perm(n, d) / n**drawn for d, drawn in hits) for n in numbers
-    ])  # fmt: skip
-    return np.array(numbers), weight / weight.sum()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_number_inferred_is_the_likeliest(seed):
-    release = silent(bagged(n=12, seed=seed, trees=5, max_samples=7))
-    numbers, share = brute(release, 2000)
-    found = count_rows(release)
-    assert found.n == numbers[share.argmax()]
-    assert found.origin == "the likeliest for the numbers of distinct rows"
-    inside = (numbers >= found.between[0]) & (numbers <= found.between[1])
-    assert share[inside].sum() + 1e-9 >= 0.95
-    assert share[inside][1:-1].sum() <= 0.95 + 1e-9
 
 
 def test_draws_bound_the_number_where_a_share_was_drawn():
@@ -137,12 +88,6 @@ def test_a_tree_without_counts_is_named():
     bare = release.trees[2].with_counts(counts=None, distinct=None)
     with pytest.raises(NotCovered, match="tree 2 gives no counts"):
         count_rows(replace(release, trees=(*release.trees[:2], bare)))
-
-
-def test_what_a_count_says_in_words():
-    assert str(RowCount(1200, (1200, 1200), "as given")) == "1,200 rows, as given"
-    assert str(RowCount(1, (1, 1), "as given")) == "1 row, as given"
-    assert str(RowCount(98, (90, 1107), "so")) == "98 rows (95 %: 90 to 1,107), so"
 
 
 # Behind noise.
@@ -214,13 +159,6 @@ def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
         assert held <= binom.ppf(1 - 1e-4, runs, 0.97)
 
 
-@pytest.mark.parametrize("noise", [DiscreteLaplace(1e-7), Laplace(1e-8), Gaussian(1e9)], ids=str)
-def test_noise_that_hides_everything_leaves_everything_possible(noise):
-    low, high = count_rows(stumps((5_000.0, -80_000.0), noise)).between
-    assert low < 0.05 * 2_000_000
-    assert high > 0.85 * 2_000_000
-
-
 def test_trees_that_disagree_beyond_all_noise_leave_both_possible():
     found = count_rows(stumps((100.0, 200.0), DiscreteLaplace(20.0)))
     assert found.between == (100, 200)
@@ -249,19 +187,6 @@ def test_behind_a_bootstrap_noise_hides_the_number_of_draws():
     assert "draws of a tree" in found.origin
     within = count_rows(stumps((90.0, 120.0), noise, Bootstrap(rows_between=(107, 110))))
     assert 107 <= within.between[0] <= within.n <= within.between[1] <= 110
-
-
-def test_leaves_that_no_row_reaches_are_left_out():
-    noise = DiscreteLaplace(0.1)
-    release = stumps((90.0, 120.0), noise, n_leaves=3)
-    # The chain's last inner node has the first leaf on its right: the one with the counts.
-    loud = [t.with_counts(counts=t.counts + 40.0 * np.eye(5, 2, -3)) for t in release.trees]
-    release = replace(release, trees=tuple(loud))
-    only = [np.array([True, False, False])] * 2
-    assert count_rows(release, reachable=only) == count_rows(
-        stumps((90.0, 120.0), noise, n_leaves=1)
-    )
-    assert count_rows(release).n > 150
 
 
 def test_labels_do_not_tell_the_number():

@@ -76,14 +76,6 @@ def test_wrong_values_in_the_right_leaves_find_their_intervals(steps):
         np.testing.assert_array_equal(tree.apply(np.float32(found[k])), own[k])
 
 
-def test_bounds_that_contradict_each_other_are_not_believed():
-    X, release, draws = some_forest(1)
-    rng = np.random.default_rng(1)
-    found = narrow(release, rng.permutation(X.to_numpy()), draws)
-    assert np.isfinite(found.table).all()
-    assert ((found.chance >= 0) & (found.chance <= 1)).all()
-
-
 @rows_quickly
 @pytest.mark.parametrize(
     ("kind", "n", "n_trees"),
@@ -140,24 +132,6 @@ def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around
     assert found.midpoints_met == 1.0
     assert found.confidence["level"].isna().all()
     assert found.expected_error is None
-
-
-def test_whole_numbers_that_may_be_missing_stay_whole():
-    """A test for missing values is a threshold at infinity."""
-    X, y = whole_numbers()
-    X = X.mask(np.random.default_rng(1).random(X.shape) < 0.2)
-    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
-    release, known = to_release(forest), known_draws(to_release(forest), seed_search=0)
-    assert any(np.isinf(cuts).any() for cuts in release.thresholds)
-    table = X.to_numpy()
-    # Rows of other rows: bounds of which many contradict each other.
-    table = np.random.default_rng(0).permutation(table)
-    ends, whole = np.zeros(3), np.ones(3, bool)
-    numbers = Movable(~np.isnan(table), ends, ends + 30, whole)
-    found = narrowed(release, table, np.zeros(30, int), numbers, known.counts, 60.0)
-    moved = found.table[~np.isnan(table)]
-    assert (moved != table[~np.isnan(table)]).any()
-    np.testing.assert_array_equal(moved, np.round(moved))
 
 
 def test_whole_numbers_beyond_the_precision_of_the_model_stay_where_they_are():

@@ -9,21 +9,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binom, chi2
-from sklearn.ensemble import RandomForestClassifier
+from scipy.stats import binom
 
 import treeleak
-from helpers.examples import examples
 from helpers.noise import fits, noise_drawn
-from helpers.releases import stumps
 from helpers.tables import compas_sample
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.forest import discrete_laplace, truncated_laplace
 from treeleak.reconstruction.answering import of_noise
-from treeleak.release import AllRows, Bootstrap, to_release
+from treeleak.release import AllRows, to_release
 from treeleak.release.n_rows import check_row_count
 from treeleak.release.noise.goodness_of_fit import (
     Scale,
@@ -34,10 +29,8 @@ from treeleak.release.noise.goodness_of_fit import (
     scale_of_noise,
 )
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.noise.table import NoiseTable, excess_bound
-from treeleak.release.sampling import Disjoint
+from treeleak.release.noise.table import NoiseTable
 from treeleak.release.stated_noise import check_counts_agree, noise_left, stated_noise_misfit
-from treeleak.release.statistics import LABELS, Statistics
 from treeleak.verification.training_rows import match_training
 
 WHOLE = [
@@ -81,12 +74,6 @@ def test_the_loss_is_the_greatest_log_ratio_for_one_row_more(law: CountNoise):
     assert np.abs(np.diff(log_p)).max() == pytest.approx(law.loss, rel=1e-12)
 
 
-def test_no_ratio_bounds_gaussian_noise():
-    law = Gaussian(1.0, "nearest")
-    assert math.isinf(law.loss)
-    assert np.abs(np.diff(law.log_prob(np.arange(30, 33)))).min() > 29
-
-
 @pytest.mark.parametrize("law", EXTREME, ids=repr)
 def test_extreme_noise_stays_within_the_floats(law: CountNoise):
     assert math.isfinite(law.variance)
@@ -109,13 +96,6 @@ def test_the_names_of_a_leaf_sum_to_one_however_many_classes_there_are(rule, n_c
     assert noise.log_prob(np.full((1, n_classes), 3)) == pytest.approx(-math.log(n_classes))
 
 
-def test_a_class_far_behind_has_the_probability_of_its_turn():
-    # Against k others at the top, it is taken first, or never: p / (k + 1).
-    k, p = 60, math.exp(-20.0)
-    found = LabelNoise("permute-and-flip", 1.0).log_prob([[20.0] * k + [0.0]])
-    assert found[0, -1] == pytest.approx(math.log(p / (k + 1)), rel=1e-12)
-
-
 EPSILONS = [Fraction(1, 30), Fraction(0.1), Fraction(7, 5), Fraction(3)]
 
 
@@ -132,13 +112,6 @@ def test_the_paper_s_sampler_meets_its_law(epsilon: Fraction):
     source = random.Random(2)
     draws = [truncated_laplace(epsilon, source) for _ in range(20_000)]
     fits(draws, Laplace(float(epsilon), "towards zero"))
-
-
-def test_the_test_of_a_law_tells_these_two_apart():
-    source = random.Random(3)
-    draws = [truncated_laplace(Fraction(1), source) for _ in range(20_000)]
-    with pytest.raises(AssertionError):
-        fits(draws, DiscreteLaplace(1.0))
 
 
 # --------------------------------------------------------------------------- noise that is stated
@@ -235,45 +208,6 @@ def test_counts_that_agree_too_well_are_doubted_without_any_row():
     assert count_misfit(DiscreteLaplace(0.5), [*large[:-1], large[-1] + 40], True) is not None
 
 
-@pytest.mark.parametrize("law", [DiscreteLaplace(0.001), Gaussian(1000.0, "nearest")], ids=repr)
-def test_what_is_called_too_small_is_rarer_than_once_in_a_million(law):
-    """By enumeration: six values of k each."""
-    y = np.arange(-1200, 1201)
-    p = np.exp(law.log_prob(y))
-    doubts = [noise_misfit(law, [np.full(6, float(k))]) for k in range(1, 200, 3)]
-    most = max(3 * k + 1 for k, doubt in enumerate(doubts) if doubt and doubt.how == "smaller")
-    if isinstance(law, DiscreteLaplace):
-        one = np.bincount(np.abs(y), p)
-        three = np.convolve(np.convolve(one, one), one)
-        chance = np.convolve(three, three)[: 6 * most + 1].sum()
-    else:
-        # Rounded, a value in the ball is at most half a step outside it.
-        chance = chi2.cdf(6 * (most + 0.5) ** 2 / law.sigma**2, 6)
-    assert 1e-12 < chance < 1e-6
-
-
-@examples(60, fast=8)
-@given(
-    law=st.sampled_from([DiscreteLaplace(0.7), Laplace(0.7), Gaussian(2.0, "nearest")]),
-    number=st.integers(1, 30),
-    weight=st.floats(0.2, 1.0),
-    seed=st.integers(0, 999),
-)
-def test_the_bound_on_a_sum_is_one(law, number, weight, seed):
-    """Never below the probability of the sum, which the central limit tells near enough."""
-    table = NoiseTable.of(law)
-    sums = noise_drawn(law, (4000, number), np.random.default_rng(seed)).sum(axis=1)
-    for share in (0.1, 0.01):
-        far = float(np.quantile(np.abs(sums), 1 - share))
-        groups = [(1.0, number)]
-        assert excess_bound(table, far, groups) > math.log(share) - 0.5
-        # A weight on everything changes nothing.
-        scaled = [(weight, number)]
-        assert excess_bound(table, weight * far, scaled) == pytest.approx(
-            excess_bound(table, far, groups), abs=1e-6
-        )
-
-
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_a_table_has_the_law_and_its_sums(law):
     table, two = NoiseTable.of(law), NoiseTable.of_sum(law, 2)
@@ -301,14 +235,6 @@ def test_the_interval_of_the_scale_holds_it_as_often_as_it_says(law):
         assert found.low < found.high < 3 * found.low
         held += found.low <= true <= found.high
     assert binom.ppf(1e-4, runs, 0.95) <= held
-
-
-def test_the_scale_does_not_depend_on_what_is_stated():
-    off = [noise_drawn(DiscreteLaplace(0.5), 100, np.random.default_rng(0))]
-    one, other = (scale_of_noise(DiscreteLaplace(e), off) for e in (0.5, 0.001))
-    assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=0.01)
-    assert "epsilon of the noise is" in str(other)
-    assert str(other).endswith("stated: 0.001")
 
 
 def test_no_noise_has_a_bound_on_one_side():
@@ -356,21 +282,6 @@ def test_names_of_leaves_are_tested_on_both_sides(rule, scale):
 
 
 # ------------------------------------------------------------------------------------ releases
-
-
-def test_bootstrap_trees_that_split_what_they_drew_are_not_doubted():
-    X, y, _ = compas_sample(300, seed=6)
-    forest = RandomForestClassifier(50, random_state=6).fit(X, y)
-    whole = to_release(forest)
-    trees = []
-    for tree in whole.trees:
-        named = np.where(tree.is_leaf[:, None], tree.counts > 0, 0.0)
-        statistics = Statistics.counting(LABELS, named, present=tree.is_leaf)
-        trees.append(replace(tree, statistics=statistics))
-    bare = replace(whole, trees=tuple(trees), noise=LabelNoise("present", 1.0))
-    left = noise_left(bare, X.to_numpy(), y.to_numpy())
-    assert left.compared
-    assert left.misfit is None
 
 
 @pytest.fixture(scope="module")
@@ -449,12 +360,6 @@ def test_a_private_forest_is_not_doubted_and_its_noise_is_found(data):
         check_row_count(release, 60)
 
 
-@pytest.mark.parametrize("sampling", [Bootstrap(), Disjoint()], ids=["bootstrap", "disjoint"])
-def test_wide_noise_on_small_counts_is_refuted_however_rows_reached_the_trees(exact, sampling):
-    found = stated_noise_misfit(claimed(exact, DiscreteLaplace(1e-4), sampling))
-    assert found.how == "smaller"
-
-
 def test_a_wrong_number_of_rows_is_refused(data, exact):
     X, _, schema = data
     release = private(data, 30.0)
@@ -471,18 +376,6 @@ def test_a_wrong_number_of_rows_is_refused(data, exact):
         treeleak.reconstruct(replace(bare, n_rows=20), schema)
     with pytest.raises(BadInput, match="the known columns have 20 rows, but the noisy counts"):
         treeleak.reconstruct(release, schema, known_columns=X[["sex:Male"]][:20])
-
-
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_right_number_of_rows_is_never_refused(law):
-    rng = np.random.default_rng(0)
-    for n_leaves in (1, 6):
-        for _ in range(10):
-            sums = 100 + noise_drawn(law, (6, 2 * n_leaves), rng).sum(axis=1)
-            check_row_count(stumps(sums, law, n_leaves=n_leaves), 100)
-    far = 100 + 60 * law.variance**0.5 + 3
-    with pytest.raises(BadInput, match="once in a million"):
-        check_row_count(stumps(sums, law, n_leaves=1), round(far + 60 * law.variance**0.5))
 
 
 def test_numbers_without_noise_beside_noisy_counts_are_refused(exact):

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import chisquare
 
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
@@ -27,8 +26,6 @@ from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.grid_kernels import log_prior_of
-from treeleak.attacks.posterior.label_kernels import RULES, log_named
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
     draw_row,
@@ -91,10 +88,6 @@ def labelled(release, rule):
     return counted_as(replace(release, trees=tuple(trees), noise=rule), "labels")
 
 
-def table(X, y):
-    return np.column_stack([X, y])
-
-
 # --------------------------------------------------------------------- what leaves say
 
 LAWS = [
@@ -151,19 +144,6 @@ def test_tables_that_would_not_fit_are_refused():
     CountLikelihood(np.array([0.0, 1e15]), 1, DiscreteLaplace(1.0), 1000).law  # noqa: B018
     with pytest.raises(NotCovered, match="draws of 100,000 rows"):
         CountLikelihood(np.array([1.0]), 1, DiscreteLaplace(1.0), 100_000, 100_000).law  # noqa: B018
-
-
-@given(
-    st.lists(st.integers(0, 40), min_size=1, max_size=9),
-    st.sampled_from(["majority", "permute-and-flip", "exponential"]),
-    st.floats(1e-3, 5.0),
-)
-def test_the_kernel_knows_the_law_of_labels(rows, rule, scale):
-    noise = LabelNoise(rule, scale)
-    expected = noise.log_prob([rows])[0]
-    for c in range(len(rows)):
-        found = log_named(np.array(rows), c, RULES[rule], scale, np.inf)
-        assert found == pytest.approx(expected[c], rel=1e-9, abs=1e-9)
 
 
 @given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
@@ -331,43 +311,6 @@ def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
             np.testing.assert_allclose(np.exp(own).sum(axis=1), 1.0)
             first = land.grid.start[a]
             assert belief.marginal[first : first + r].sum() == pytest.approx(1.0)
-
-
-def test_pairs_of_attributes_too_large_for_a_table_are_never_taken():
-    land = land_for(Schema([Ordinal("o", 0, 3), Ordinal("p", 0, 3), Binary("b")]), 2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "_MOST_PAIRS", 10)
-        belief = chains.hierarchy_of(land.values, 1)
-    x = np.random.default_rng(0).integers(4, size=50)
-    atoms = np.column_stack([x, x, x % 2, x // 2]).astype(np.int16)
-    state, met = np.array([1], dtype=np.uint64), set()
-    for _ in range(200):
-        relearn(state, atoms, land.grid, belief)
-        met |= {(a, int(up)) for a, up in enumerate(belief.parent) if up >= 0}
-    assert not met & {(0, 1), (1, 0)}
-    assert met & {(2, 0), (0, 2), (2, 1), (1, 2)}
-
-
-def test_rows_are_drawn_as_often_as_the_model_says():
-    land = land_for(*LIKE["a group"])
-    belief, rng = chains.hierarchy_of(land.values, 1), np.array([2], dtype=np.uint64)
-    atoms = np.zeros((40, len(land.radix)), dtype=np.int16)
-    imagine(rng, atoms, land.grid, belief, 60)
-    belief.parent[:] = [2, 0, -1, 1]
-    belief.order[:] = [2, 0, 1, 3]
-    for a, up in enumerate(belief.parent):
-        lines = land.radix[up] if up >= 0 else 1
-        share = np.random.default_rng(a).dirichlet(np.ones(land.radix[a]), lines)
-        belief.log_share[belief.offset[a] :][: share.size] = np.log(share).ravel()
-    prior = chains.as_prior(belief)
-    times = 30_000
-    seen = np.zeros(tuple(land.radix))
-    for _ in range(times):
-        draw_row(rng, atoms[0], land.grid, prior)
-        seen[tuple(atoms[0])] += 1
-    rows = itertools.product(*(range(r) for r in land.radix))
-    log = [log_prior_of(np.array(row, dtype=np.int16), 0, prior, land.grid.radix) for row in rows]
-    assert chisquare(seen.ravel(), times * np.exp(log)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("name", ["flags", "a group"])

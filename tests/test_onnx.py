@@ -31,22 +31,6 @@ def release(name):
     return to_release(FOLDER / f"{name}.onnx")
 
 
-def same_parts(a, b):
-    """Whether two ways to number the leaves of rows part them alike."""
-    return len({*zip(a, b, strict=True)}) == len({*a}) == len({*b})
-
-
-@pytest.mark.parametrize("name", TRUTH)
-def test_rows_part_as_the_home_library_says(name):
-    found = release(name)
-    leaves = found.leaves(ROWS[name][::4].astype(np.float32))
-    expected = np.array(TRUTH[name]["leaves"])
-    # scikit-learn lists the trees of a boosted model by round and class.
-    assert leaves.shape == expected.shape
-    for t in range(leaves.shape[1]):
-        assert same_parts(leaves[:, t], expected[:, t]), t
-
-
 def test_leaves_add_up_to_the_predictions():
     found = release("regressor")
     leaves = found.leaves(ROWS["regressor"][::4])
@@ -76,22 +60,6 @@ def test_shares_say_which_classes_a_leaf_holds():
     # A tree that was not grown to the end: few leaves are of one class, so the largest is used.
     assert release("columns").noise.rule == "majority"
     assert release("two_classes").sampling.kind == "bootstrap"
-
-
-def test_columns_keep_their_names_through_steps_that_change_no_value():
-    assert release("columns").feature_names == ("sl", "sw", "pl", "pw")
-    assert release("columns").classes == ("setosa", "versicolor", "virginica")
-    assert release("forest").feature_names == ("x0", "x1", "x2", "x3")
-    assert "numbered" in " ".join(release("scaled").notes)
-
-
-@pytest.mark.parametrize("name", [*TRUTH, "double"])
-def test_every_part_of_a_clean_model_is_known(name):
-    model = model_from_onnx((FOLDER / f"{name}.onnx").read_bytes())
-    for rows in (None, ROWS[name]):
-        entries = take_inventory(model, Context(n_rows=len(ROWS[name])), rows=rows)
-        assert [e for e in entries if e.unknown or e.rows] == []
-        assert any(e.mark == "leaks" and "thresholds" in e.what for e in entries)
 
 
 def test_rows_beside_the_graph_are_found():

@@ -19,8 +19,7 @@ import pytest
 import treeleak
 from helpers.cli import run
 from treeleak.auditing.inventory.inventory import unknown_places
-from treeleak.core.errors import BadModel, NotCovered, TreeleakError
-from treeleak.evidence import KnownDraws
+from treeleak.core.errors import BadModel, TreeleakError
 from treeleak.release import read_model, snapshot, to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.event_times import Curves, outcomes_of_rows
@@ -47,15 +46,6 @@ def release(name):
     return to_release(stored(name))
 
 
-@pytest.mark.parametrize("name", TREES)
-def test_every_file_is_read_and_all_of_it_is_known(name):
-    found = release(name)
-    assert found.not_covered is None
-    assert found.n_rows == len(X)
-    assert found.origin.startswith(("scikit-survival", "quantile-forest"))
-    assert unknown_places(stored(name)) == []
-
-
 @pytest.mark.parametrize("name", TRUTH["leaves"])
 def test_rows_reach_the_leaves_that_the_library_says(name):
     assert (release(name).leaves(X) == np.array(TRUTH["leaves"][name])).all()
@@ -68,17 +58,6 @@ def test_counts_are_those_of_the_rows_that_trees_drew(name):
     for t, tree in enumerate(found.trees):
         counted = np.bincount(leaves[:, t], draws[t], tree.n_nodes)
         assert (counted[tree.leaves] == tree.totals[tree.leaves]).all()
-
-
-def test_thresholds_part_values_as_the_library_does():
-    found = release("quantile")
-    for tree in found.trees:
-        for node in np.flatnonzero(~tree.is_leaf):
-            at = np.array([[tree.threshold[node]] * found.n_features], dtype=np.float32)
-            below = at[0, 0] <= tree.threshold[node]
-            single = replace(found, trees=(tree,), row_facts=None, parts=(), out_of_bag=())
-            assert single.leaves(at).shape == (1, 1)
-            assert below == (np.float64(at[0, 0]) <= tree.threshold[node])
 
 
 # ------------------------------------------------------------------------------------- survival
@@ -117,17 +96,6 @@ def test_rows_of_trees_that_saw_all_are_numbered_by_what_happened_to_them(name):
         who = EVENT & (facts.targets[k] == TIME)
         for leaf, leaves in zip(facts.leaves[:, k], reached, strict=True):
             assert leaf == NOT_TOLD or leaf in leaves[who]
-
-
-def test_low_memory_leaves_counts_alone():
-    found = release("extra")
-    assert found.row_facts is None
-    assert any("low_memory" in str(note) for note in found.notes)
-
-
-def test_a_sum_of_linear_functions_is_refused_with_its_name():
-    with pytest.raises(NotCovered, match=r"ComponentwiseGradientBoosting.* no trees"):
-        to_release(stored("linear"))
 
 
 def test_other_draws_than_those_of_the_model_say_nothing():
@@ -192,24 +160,6 @@ def test_nothing_false_is_said_of_random_rows(seed):
     assert (found.low[left] <= time[left]).all()
     one = left & (found.sure == 1)
     assert (time[one] == found.targets[one]).all()
-
-
-def test_events_at_one_time_are_told_apart_with_fewer_trees_than_rows():
-    """What few rows share is settled by fewer equations than there are rows."""
-    rng = np.random.default_rng(0)
-    n, n_trees = 61, 25  # Of a prime number of rows, a step tells how many are at risk.
-    time = np.where(np.arange(n) % 15 == 0, 1.0, 2.0)
-    event, times = time == 1.0, np.array([1.0, 2.0])
-    draws = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(n_trees)])
-    base = release("tree").trees[0]
-    hazard = tuple(np.tile(hazard_of(time, event, times, w), (base.n_nodes, 1)) for w in draws)
-    found = outcomes_of_rows(Curves(times, times < 2, hazard), [base] * n_trees, draws)
-    assert (found.exact == event).all()
-    assert (found.censored == ~event).all()
-    few = outcomes_of_rows(Curves(times, times < 2, hazard[:3]), [base] * 3, draws[:3])
-    assert not few.exact[~event].any()
-    assert not few.censored[event].any()
-    assert not few.exact.all() | few.censored.all()
 
 
 # ------------------------------------------------------------------------------------- quantiles
@@ -281,52 +231,6 @@ def test_facts_that_fit_no_tree_are_refused():
         RowFacts.of(facts.leaves, np.zeros(3))
 
 
-def test_known_leaves_open_no_others_to_a_row():
-    found = release("every_member")
-    problem = treeleak.reconstruct(found, time_limit=20)
-    assert problem.ordered
-    rebuilt = found.leaves(problem.X)
-    told = found.row_facts.leaves.T != NOT_TOLD
-    assert (rebuilt[told] == found.row_facts.leaves.T[told]).all()
-    assert (problem.y.to_numpy() == TIME).all()
-    assert problem.status in ("unique", "feasible")
-
-
-def test_row_sets_hold_each_known_row_in_its_leaf_alone():
-    from treeleak.partition import Geometry
-    from treeleak.release.infer_schema import infer_schema
-
-    found = release("every_member")
-    draws = known_draws(found, seed_search=0).counts
-    geometry = Geometry.of(found, infer_schema(found))
-    places = found.row_facts.places(found.trees)
-    sets = KnownDraws(geometry, draws, row_leaves=places).row_sets()
-    plain = KnownDraws(geometry, draws).row_sets()
-    start = geometry.leaf_start
-
-    def rows(one, leaf):
-        words = one.sets[one.set_of[leaf, 0]].view(np.uint8)
-        return np.unpackbits(words, bitorder="little")[: len(X)].astype(bool)
-
-    for t in range(len(draws)):
-        for leaf in range(start[t], start[t + 1]):
-            known = places[t] >= 0
-            expected = rows(plain, leaf) & (~known | (places[t] == leaf - start[t]))
-            assert (rows(sets, leaf) == expected).all()
-
-
-def test_survival_rows_come_back_with_their_times():
-    found = treeleak.reconstruct(release("forest"), time_limit=20)
-    assert found.ordered
-    exact = (found.y_lower == found.y_upper).to_numpy()
-    assert (found.y.to_numpy()[exact] == TIME[exact]).all()
-    assert EVENT[exact].all()
-    assert exact.mean() > 0.6
-    told = found.events.notna().to_numpy()
-    assert (found.events.to_numpy()[told] == EVENT[told]).all()
-    assert 0 < found.events.sum() < told.sum()
-
-
 def test_the_status_of_survival_is_written_beside_the_time(tmp_path):
     path, rows = Path(__file__).parent / "models" / "outcomes" / "all_rows.joblib", tmp_path / "r"
     said = run("reconstruct", path, "--trust-pickle", "--out", rows, "--time-limit", 20).stderr
@@ -343,13 +247,6 @@ def test_targets_that_were_not_given_are_said_to_be_compared_with_nothing():
 
     assert said(None)
     assert not said(TIME)
-
-
-def test_rows_numbered_by_their_outcomes_are_not_in_order():
-    found = treeleak.reconstruct(release("all_rows"), time_limit=20)
-    assert not found.ordered
-    assert found.status in ("unique", "feasible")
-    assert sorted(found.y[found.y_lower == found.y_upper]) == sorted(TIME[EVENT])
 
 
 @pytest.mark.parametrize(("name", "says"), [("forest", "event time"), ("quantile", "forest_")])
@@ -465,18 +362,6 @@ def test_mutated_values_end_in_an_error_or_a_release(name):
 # --------------------------------------------------------------------------------- live libraries
 
 
-def test_live_survival_forests_are_as_their_files():
-    ensemble = pytest.importorskip("sksurv.ensemble", reason="needs scikit-survival")
-    y = np.array(list(zip(EVENT, TIME, strict=True)), dtype=[("e", bool), ("t", float)])
-    live = ensemble.RandomSurvivalForest(5, random_state=3).fit(X, y)
-    found = to_release(live)
-    assert (found.leaves(X) == live.apply(X)).all()
-    assert unknown_places(snapshot(live)) == []
-    exact = found.row_facts.exact
-    assert exact.any()
-    assert (found.row_facts.targets[exact] == TIME[exact]).all()
-
-
 @pytest.mark.parametrize("bootstrap", [True, False])
 def test_nothing_false_is_said_of_weighted_rows(bootstrap):
     ensemble = pytest.importorskip("sksurv.ensemble", reason="needs scikit-survival")
@@ -487,20 +372,6 @@ def test_nothing_false_is_said_of_weighted_rows(bootstrap):
         assert (facts.targets[facts.exact] == TIME[facts.exact]).all()
     elif facts is not None:
         assert set(facts.targets[facts.exact]) <= set(TIME[EVENT])
-
-
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.5}, {"dropout_rate": 0.1}])
-def test_live_boosting_counts_its_rows(options):
-    ensemble = pytest.importorskip("sksurv.ensemble", reason="needs scikit-survival")
-    y = np.array(list(zip(EVENT, TIME, strict=True)), dtype=[("e", bool), ("t", float)])
-    live = ensemble.GradientBoostingSurvivalAnalysis(n_estimators=8, random_state=1, **options)
-    found = to_release(live.fit(X, y))
-    draws = np.ones((8, len(X)), dtype=int)
-    if "subsample" in options:
-        draws = known_draws(replace(found, n_rows=len(X))).counts
-    for t, tree in enumerate(found.trees):
-        counted = np.bincount(found.leaves(X)[:, t], draws[t], tree.n_nodes)
-        assert (counted[tree.leaves] == tree.totals[tree.leaves]).all()
 
 
 def test_live_quantile_forests_are_as_their_files():

@@ -9,16 +9,13 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.examples import examples, spread
-from treeleak.learn import DPForestClassifier
+from helpers.examples import spread
 from treeleak.partition.untested_priors import (
-    Outer,
     _rates,
-    mean_skew,
     nodes_per_column,
     shares_of_ones,
 )
@@ -61,77 +58,6 @@ def test_rows_whose_density_falls_by_the_same_factor_are_found_again(rate):
     off = np.abs(found - x)[upper].mean()
     # More is said, for the density need not go on like that.
     assert 0.8 * off < typical[upper][0] < 1.6 * off
-
-
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_values_stay_between_their_ends_and_others_where_they_are(seed, endless):
-    rng = np.random.default_rng(seed)
-    cuts = np.unique(rng.normal(size=rng.integers(1, 12)))
-    span = (-np.inf, np.inf) if endless else (cuts[0] - rng.random(), cuts[-1] + rng.random())
-    x = rng.normal(size=40)
-    x = x if endless else np.clip(x, *span)
-    ends = np.array([span[0], *cuts, span[1]])
-    side = np.searchsorted(cuts, x)
-    low, high = ends[side][:, None], ends[side + 1][:, None]
-    label = np.zeros(len(x), dtype=int)
-    found, typical = beyond(release(cuts), x[:, None], label, low, high, np.ones(1, bool))
-    outer = (side == 0) | (side == len(cuts))
-    np.testing.assert_array_equal(found[~outer, 0], x[~outer])
-    assert np.isnan(typical[~outer]).all()
-    assert ((found >= low) & (found <= high)).all()
-    assert (np.searchsorted(cuts, found[:, 0]) == side).all()
-    assert np.isfinite(found).all()
-    assert not (typical[outer] < 0).any()
-
-
-def test_a_value_that_would_round_to_its_threshold_stays_where_it_is():
-    first = 2.0**23  # from here on, numbers of 32 bits are whole
-    cuts = first + np.arange(3)
-    x = first + np.append(np.full(500, 2.0), [3.0, 4.0])
-    ends = np.array([0.0, *cuts, first + 5.0])
-    side = np.searchsorted(cuts, x)
-    low, high = ends[side][:, None], ends[side + 1][:, None]
-    label, own, one = np.zeros(502, dtype=int), release(cuts), np.ones(1, bool)
-    near, _ = beyond(own, x[:, None], label, low, high, one)
-    assert cuts[-1] < near[-1, 0] < cuts[-1] + 0.25
-    own.float_type = "float32"
-    found, typical = beyond(own, x[:, None], label, low, high, one)
-    np.testing.assert_array_equal(found[:, 0], x)
-    assert (typical[-2:] > 0.5).all()
-
-
-def test_a_table_without_rows_stays_one():
-    none = np.zeros((0, 1))
-    label = np.zeros(0, dtype=int)
-    found, typical = beyond(release([1.0, 2.0]), none, label, none, none, np.ones(1, bool))
-    assert found.shape == typical.shape == (0, 1)
-
-
-def test_the_ends_of_all_rows_are_those_of_the_domain_where_a_file_has_them():
-    x, cuts = np.linspace(0.0, 10.0, 200), np.array([2.0, 3.0, 4.0])
-    free = moved(x, cuts, (0.0, 1000.0))
-    bound = moved(x, cuts, (0.0, 1000.0), {"x": (0.0, 10.0)})
-    upper = x > 4.0
-    assert bound[0][upper].max() < 10.0
-    assert bound[1][upper].max() < free[1][upper].max()
-
-
-def test_known_values_are_counted_and_not_moved():
-    x, cuts = np.linspace(0.0, 10.0, 60), np.array([2.0, 3.0, 4.0])
-    found, typical, *_ = moved(x, cuts, (0.0, 12.0), known=(0, 59))
-    np.testing.assert_array_equal(found[[0, 59]], x[[0, 59]])
-    assert np.isnan(typical[[0, 59]]).all()
-    others = moved(x, cuts, (0.0, 12.0))[0]
-    np.testing.assert_array_equal(found[1:59], others[1:59])
-
-
-@pytest.mark.parametrize("odds", [1e-300, 1e-12, 1e-3, 0.5, 1.0, 1.5, 40.0, 1e250])
-@pytest.mark.parametrize(("width", "room"), [(1.0, 1.0), (1e-3, 1e5), (1e5, 1e-3), (1.0, np.inf)])
-def test_places_are_within_the_domain_whatever_the_density_beside_it(odds, width, room):
-    found = Outer(1.0, 0.0, 1, width, (3.0, 2.0), room).places(np.array(odds))
-    assert found.shape == (5, 21)
-    assert ((found >= 0) & (found <= room) & np.isfinite(found)).all()
-    assert (np.diff(found) >= 0).all()
 
 
 @given(st.floats(-30.0, 30.0), st.floats(0.1, 10.0), st.floats(0.1, 2.0))
@@ -231,51 +157,6 @@ def some_columns(rng, n_rows, shares):
 TESTED = st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), max_size=6)
 
 
-@examples(200, fast=30)
-@given(TESTED, st.floats(0, 200))
-def test_shares_are_a_law_and_tests_make_the_rarer_value_rare(tested, tests):
-    share, weight = shares_of_ones(np.array(tested).reshape(-1, 2), tests)
-    assert weight.sum() == pytest.approx(1)
-    assert (weight >= 0).all()
-    assert (share > 0).all()
-    assert (share < 1).all()
-
-    def rarer(tests):
-        share, weight = shares_of_ones(NONE, tests)
-        return float(np.minimum(share, 1 - share) @ weight)
-
-    assert rarer(tests + 5) < rarer(tests)
-
-
-@given(TESTED, st.floats(0, 200))
-def test_zeros_and_ones_are_alike_before_any_column_is_looked_at(tested, tests):
-    tested = np.array(tested).reshape(-1, 2)
-    share, weight = shares_of_ones(tested, tests)
-    mirrored, other = shares_of_ones(tested[:, ::-1], tests)
-    assert mirrored @ other == pytest.approx(1.0 - share @ weight)
-    np.testing.assert_allclose(mean_skew(tested), mean_skew(tested[:, ::-1])[::-1])
-    share, weight = shares_of_ones(NONE, tests)
-    assert share @ weight == pytest.approx(0.5)
-    np.testing.assert_array_equal(mean_skew(NONE), [0.5, 0.5])
-
-
-def test_without_tests_the_law_is_that_of_jeffreys():
-    share, weight = shares_of_ones(NONE, 0.0)
-    assert share @ weight == pytest.approx(0.5)
-    assert share**2 @ weight - 0.25 == pytest.approx(1 / 8, rel=1e-3)  # the variance of Beta(½, ½)
-
-
-@pytest.mark.parametrize("ones", [0.1, 0.3, 0.8, 0.95])
-def test_tested_columns_say_which_value_is_the_rarer_one(ones):
-    def mean(n, tests):
-        share, weight = shares_of_ones(np.tile([1 - ones, ones], (n, 1)), tests)
-        return share @ weight
-
-    for tests in (0.0, 10.0):
-        means = [mean(n, tests) for n in (0, 1, 5, 50)]
-        assert np.all(np.diff(means) * (1 if ones > 0.5 else -1) > 0)
-
-
 @pytest.mark.parametrize("law", LAWS)
 def test_a_likelier_value_is_no_surer_than_it_should_be(law):
     """Whatever law columns are drawn from: where most tested ones are alike, so are untested."""
@@ -311,17 +192,6 @@ def test_over_laws_of_all_kinds_probabilities_are_right_on_average():
     assert len(true) > 150
     likelier = np.where(said > 0.5, true, 1 - true)
     assert abs(likelier.mean() - np.maximum(said, 1 - said).mean()) < 0.12
-
-
-def test_tests_of_a_column_are_counted_where_splits_follow_rows():
-    rng = np.random.default_rng(0)
-    X, y = some_columns(rng, 80, rng.random(6)), rng.integers(0, 2, 80)
-    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
-    inner = sum(int((t.tree_.feature >= 0).sum()) for t in forest.estimators_)
-    assert nodes_per_column(to_release(forest)) == inner / 6
-    schema = Schema([Binary(f"x{i}") for i in range(6)])
-    noisy = DPForestClassifier(5, epsilon=1.0, classes=[0, 1], schema=schema)
-    assert nodes_per_column(to_release(noisy.fit(X, y))) == 0.0
 
 
 def test_values_that_nobody_knows_are_one_guess_and_no_surer_than_that():

@@ -19,7 +19,6 @@ from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (
     Geometry,
-    GridTooLarge,
     Partition,
     enumerate_cells,
     enumerate_drawable,
@@ -33,7 +32,6 @@ from treeleak.release.tree import Tree
 from treeleak.schema import (
     AtMost,
     Binary,
-    Categorical,
     Implies,
     Linear,
     Numeric,
@@ -158,23 +156,6 @@ def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed
     assert dict(zip(partition.points.tolist(), partition.alive.tolist(), strict=True)) == expected
 
 
-def test_a_grid_too_large_says_how_large():
-    schema = Schema.from_columns([f"x{i}" for i in range(40)])
-    release = bare([stump(0.5, f) for f in range(40)], schema.columns)
-    with pytest.raises(GridTooLarge, match=r"1\.1e\+12 points") as caught:
-        everything(Geometry.of(release, schema))
-    assert isinstance(caught.value, NotCovered)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_columns_that_no_tree_tests_add_no_points(missing):
-    names = [f"x{i}" for i in range(200)]
-    schema = Schema([Binary(c, missing=missing and c != "x0") for c in names])
-    geometry = Geometry.of(bare([stump(0.5)], names), schema)
-    assert geometry.n_points == 2
-    assert everything(geometry).n_cells == 2
-
-
 NUMERIC = [
     (Numeric("a", 0, 10), [2.5, 7.0], "float32"),
     (Numeric("a", 0, 10), [0.0, 5.0], "float32"),
@@ -210,42 +191,6 @@ def test_the_point_that_stands_for_an_interval_lies_in_it_and_in_the_schema(colu
     assert [(x > np.array(finite)).sum() for x in seen] == list(range(len(known)))
 
 
-@pytest.mark.parametrize("cut", [0.0667, -0.0667, 14.3, 3e5])
-def test_a_single_threshold_shows_the_size_of_values_that_nothing_else_bounds(cut):
-    release = bare([stump(cut)], ["a"], "float64")
-    (part,) = atoms_of(Schema([Numeric("a")]), release)
-    below, above = (a.values[0, 0] for a in part.atoms)
-    assert cut - abs(cut) < below < cut < above < cut + abs(cut)
-    (bounded,) = atoms_of(Schema([Numeric("a", cut - 100, cut + 100)]), release)
-    assert [a.values[0, 0] for a in bounded.atoms] == [cut - 50, cut + 50]
-
-
-def test_thresholds_that_no_float_of_the_model_parts_make_no_row_outside_the_schema():
-    low = 0.1
-    cuts = [low, low + 1e-12]
-    schema = Schema([Numeric("a", 0, 1)])
-    release = bare([stump(c) for c in cuts], ["a"], "float32")
-    geometry = Geometry.of(release, schema)
-    rows = np.concatenate([expand(geometry, np.array([p])) for p in range(geometry.n_points)])
-    assert schema.valid(rows, ["a"]).all()
-    assert {tuple(v) for v in leaves_of(release, rows)} == {(1, 1), (2, 2)}
-
-
-def test_an_interval_without_a_float_of_the_model_is_no_atom():
-    # The only value of the domain at or below 0.1 is 0.1, which float32 rounds up.
-    release = bare([stump(0.1)], ["a"], "float32")
-    (part,) = atoms_of(Schema([Numeric("a", 0.1, 0.3)]), release)
-    assert [a.interval for a in part.atoms] == [(0.1, 0.3)]
-
-
-def test_float32_decides_where_a_value_falls():
-    # 16777217 is 16777216 in float32, on the left of the threshold; in float64 on the right.
-    schema = Schema([Categorical("a", [0, 16777217])])
-    for kind, n_atoms in [("float32", 1), ("float64", 2)]:
-        geometry = Geometry.of(bare([stump(16777216.0)], ["a"], kind), schema)
-        assert geometry.n_points == n_atoms
-
-
 def test_a_missing_value_goes_where_the_node_sends_it():
     schema = Schema([Binary("a", missing=True)])
     release = bare([stump(0.5), stump(0.5, missing_left=True)], ["a"])
@@ -277,16 +222,6 @@ def test_a_rule_on_a_numeric_column_is_refused_by_name():
     schema = Schema([Numeric("a"), Binary("b")], [Linear({"a": 1, "b": 1}, 0, 1)])
     with pytest.raises(BadSchema, match="numeric column 'a'"):
         Geometry.of(bare([stump(0.5)], ["a", "b"]), schema)
-
-
-def test_wide_domains_are_never_listed_against_each_other():
-    schema = Schema([Ordinal("income", 0, 10**9), Binary("b")])
-    cuts = [10.5, 99_999.5, 10**8 + 0.5]
-    geometry = Geometry.of(bare([stump(c) for c in cuts], ["income", "b"], "float64"), schema)
-    assert geometry.n_points == 4
-    assert [a.size for a in geometry.parts[0].atoms] == [11, 99_989, 99_900_001, 9 * 10**8]
-    rows = np.concatenate([expand(geometry, np.array([p])) for p in range(4)])
-    assert schema.valid(rows, ["income", "b"]).all()
 
 
 def test_more_classes_than_bits_are_refused():
@@ -324,13 +259,6 @@ def check_drawable(case: Drawn) -> None:
 def test_a_point_is_kept_for_a_class_if_all_trees_count_the_draws_of_one_and_the_same_row(n_trees):
     for seed in range(120):
         check_drawable(some_drawn(seed, n_trees=n_trees))
-
-
-def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
-    case, shares = some_drawn(3), []
-    geometry = Geometry.of(case.release, case.schema)
-    enumerate_drawable(geometry, KnownDraws(geometry, case.b).row_sets(), shares.append)
-    assert shares == [1.0]
 
 
 @examples(60, fast=10)

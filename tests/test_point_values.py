@@ -14,14 +14,12 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import (
     AdaBoostClassifier,
     ExtraTreesClassifier,
-    HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.examples import examples
-from helpers.grids import all_points
 from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree, tree_of
 from treeleak.datasets import load_adult
 from treeleak.partition import Geometry
@@ -199,62 +197,6 @@ def stumps(*cuts: float) -> Release:
     )
 
 
-def test_rows_of_one_interval_share_a_value_unless_midpoints_tell_them_apart():
-    X = np.array([0.0, 0, 0, 10, 10, 24.3])[:, None]
-    release = stumps(5.0, 17.15)
-    found = chosen(release, Schema([Numeric("a")]), X)
-    # 0 and 10 lie as far from 5 as x and y, if x + y = 10: equal values are the simplest answer.
-    assert found.table[0, 0] == found.table[1, 0] == found.table[2, 0]
-    assert found.table[3, 0] == found.table[4, 0]
-    assert found.table[0, 0] + found.table[3, 0] == pytest.approx(10, abs=1e-5)
-    assert found.table[3, 0] + found.table[5, 0] == pytest.approx(34.3, abs=1e-5)
-
-
-def test_the_row_beyond_the_last_threshold_follows_from_its_neighbour():
-    # The neighbour is known; the domain goes on for ever, or for a million.
-    release = stumps(1.5, 2.5, 3.5, 60.0)
-    X = np.array([[1.0], [2.0], [3.0], [4.0], [116.0]])
-    for high in (np.inf, 1e6):
-        table, low, upto, numbers, whole = intervals(release, Schema([Numeric("a", high=high)]), X)
-        low[3], upto[3], table[3] = 4.0, 4.0, 4.0
-        found = point_values(release, table, low, upto, numbers, whole=whole)
-        assert found.table[4, 0] == pytest.approx(116.0, abs=1e-4)
-        assert found.midpoints_met == 1.0
-
-
-def test_draws_say_whose_midpoint_it_is():
-    X = np.array([[0.1416], [4.2718], [6.3345], [20.5]])
-    pairs = [(1, 2), (0, 2), (0, 3)]
-    seen = X.astype(np.float32).astype(float)[:, 0]
-    release = stumps(*(seen[i] / 2 + seen[j] / 2 for i, j in pairs))
-    draws = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1]], dtype=np.uint8)
-    found = chosen(release, Schema([Numeric("a")]), X, draws)
-    assert found.midpoints_met == 1.0
-    for i, j in pairs:
-        assert found.table[i, 0] + found.table[j, 0] == pytest.approx(seen[i] + seen[j], abs=1e-2)
-    # Without the draws, other rows are next to the thresholds.
-    other = chosen(release, Schema([Numeric("a")]), X)
-    assert other.table[0, 0] + other.table[1, 0] == pytest.approx(seen[0] + seen[2], abs=1e-2)
-
-
-def test_thresholds_that_are_no_midpoints_say_nothing():
-    release = replace(stumps(0.5, 1.5, 2.5, 3.5), thresholds_are="unknown")
-    X = np.array([[0.2], [1.3], [2.8], [3.1]])
-    schema = Schema([Numeric("a", 0, 4)])
-    table = intervals(release, schema, X)[0]
-    found = chosen(release, schema, X)
-    assert found.midpoints_met is None
-    assert not found.grids
-    np.testing.assert_array_equal(found.table, table)
-
-
-def test_whole_numbers_stay_whole_without_midpoints():
-    release = replace(stumps(2.5, 40.5), thresholds_are="unknown")
-    X = np.array([[0.0], [30.0], [5000.0]])
-    found = chosen(release, Schema([Ordinal("a", 0, 10**6)]), X)
-    assert (found.table == np.round(found.table)).all()
-
-
 def between(values: np.ndarray) -> np.ndarray:
     """Midpoints of neighbouring values in the type of the model."""
     seen = np.unique(values.astype(np.float32)).astype(float)
@@ -279,38 +221,6 @@ def test_steps_are_found(draw, step, seed):
     assert grid is not None
     assert (grid.step, grid.offset) == (step, 0.0)
     np.testing.assert_array_equal(grid.around(values + 0.2 * step)[1], values)
-
-
-def test_odd_numbers_lie_between_multiples():
-    odd = np.random.default_rng(0).choice(np.arange(1.0, 199, 2), 80, replace=False)
-    grid = grid_behind(between(odd), "float32")
-    assert grid == Grid(2.0, 1.0, 1)
-    assert grid.around(np.array([6.2]))[1] == 7.0
-    assert grid.around(np.array([6.2]))[0] == 5.0
-
-
-def test_numbers_that_are_mostly_even_lie_on_multiples():
-    rng = np.random.default_rng(0)
-    even = np.append(2 * rng.choice(200, 90, replace=False), [33, 121, 257]).astype(float)
-    assert grid_behind(between(even), "float32") == Grid(1.0)
-    # All of them may as well end in one half.
-    assert grid_behind(between(even), "float32", another_digit=True) == Grid(1.0, 0.5, 1)
-
-
-@examples(200, fast=25)
-@given(st.integers(0, 10**6), st.integers(1, 100), st.sampled_from([1e-3, 1.0, 1e4]), st.booleans())
-def test_continuous_values_have_no_steps(seed, n, scale, normal):
-    rng = np.random.default_rng(seed)
-    values = scale * (rng.normal(size=n) if normal else rng.random(n))
-    assert grid_behind(between(values), "float32") is None
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_few_thresholds_tell_no_steps(n):
-    cuts = np.array([0.5, 10.5, 22.0])[:n]
-    assert (grid_behind(cuts, "float32") is None) == (n < 3)
-    # All sums are even: with few of them by chance, with many not.
-    assert grid_behind(np.arange(1.0, 1 + n), "float32") in (None, Grid(1.0))
 
 
 def adult(seed: int) -> tuple[pd.DataFrame, np.ndarray, Schema]:
@@ -427,18 +337,6 @@ def test_known_values_are_not_moved():
     np.testing.assert_array_equal(found.lower.z, X.z)
 
 
-def test_rows_of_exact_values_have_no_intervals():
-    points = all_points(Schema([Ordinal("a", 0, 3)]), ["a"])
-    X = pd.DataFrame(points, columns=["a"])
-    y = [0, 1, 0, 1]
-    model = DecisionTreeClassifier(random_state=0).fit(X, y)
-    found = treeleak.reconstruct(model, Schema([Ordinal("a", 0, 3)]), time_limit=30)
-    pd.testing.assert_frame_equal(found.lower, found.X)
-    pd.testing.assert_frame_equal(found.upper, found.X)
-    assert found.to_dict(include_rows=True)["rows"]["lower"] is None
-    assert found.midpoints_met == 1.0
-
-
 def test_the_outermost_value_stays_near_its_threshold():
     release = stumps(1.0, 2.0, 4.0)
     for schema in (Schema([Numeric("a", -1e6, 1e6)]), Schema([Numeric("a")])):
@@ -536,17 +434,6 @@ def test_rows_move_to_the_nearest_value_of_their_side():
     assert moved.tolist() == [1.0, 2.5, 7.0]
 
 
-def test_an_answer_holds_only_values_of_the_training_columns():
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X, y = X.iloc[:80, [1, 3, 8]], y[:80]
-    model = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=3, random_state=0).fit(X, y)
-    release = to_release(model)
-    schema = Schema(Numeric(c) for c in X)
-    found = treeleak.reconstruct(release, schema, time_limit=20, seed=0)
-    for c in X:
-        assert set(found.X[c]) <= set(X[c])
-
-
 # -------------------------------------------------------------------------- how common values are
 
 
@@ -586,48 +473,3 @@ def test_on_a_grid_values_are_as_common_as_rows_say_step_by_step(seed, n):
     until = np.cumsum(own, axis=1)[np.arange(n), at]
     assert (until >= 0.5 - 1e-9).all()
     assert (until - own[np.arange(n), at] <= 0.5 + 1e-9).all()
-
-
-@examples(100, fast=25)
-@given(st.integers(0, 10**6), st.integers(1, 30), st.booleans())
-def test_middles_are_inside_and_chances_add_up(seed, n, on_grid):
-    x, low, high, label = some_rows(seed, n, on_grid=on_grid)
-    common = CommonValues.of(low, high, label, Grid(1.0) if on_grid else None)
-    middle = common.middle(low, high, x)
-    assert ((middle >= low) & (middle <= high)).all()
-    np.testing.assert_allclose(common.chance(low, high, low, high), 1.0)
-    cut = np.full(n, float(np.random.default_rng(seed).choice(x)) + (0.5 if on_grid else 0.1))
-    ends = np.full(n, -np.inf), np.full(n, np.inf)
-    parts = common.chance(low, high, ends[0], cut), common.chance(low, high, cut, ends[1])
-    np.testing.assert_allclose(sum(parts), 1.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("grid", [Grid(1.0), None], ids=["grid", "ends"])
-def test_most_people_work_forty_hours(grid):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random(400) < 0.6, 40.0, rng.integers(20, 60, 400))
-    known = rng.random(400) < 0.5
-    low, high = (np.where(known, x, x + s * rng.integers(1, 9, 400)) for s in (-1, 1))
-    common = CommonValues.of(low, high, np.zeros(400, dtype=int), grid)
-    middle = common.middle(low, high, np.where(known, x, high))
-    right = (middle == x)[~known]
-    assert right.mean() > 0.55
-    assert np.abs(middle - x).mean() < 0.8 * np.abs((low + high) / 2 - x).mean()
-    # What is said of them is as often right.
-    said = common.chance(low, high, middle, middle)[~known]
-    assert abs(said.mean() - right.mean()) < 0.08
-
-
-def test_a_value_that_is_as_common_stays():
-    low, high = np.array([0.0, 0.0, 5.0]), np.array([10.0, 10.0, 5.0])
-    common = CommonValues.of(low, high, np.zeros(3, dtype=int), Grid(1.0))
-    now = np.array([5.0, 7.0, 5.0])
-    np.testing.assert_array_equal(common.middle(low, high, now), [5.0, 5.0, 5.0])
-
-
-def test_classes_have_values_of_their_own():
-    x = np.repeat([20.0, 60.0], 40)
-    low, high = np.append(x, [10.0, 10.0]), np.append(x, [70.0, 70.0])
-    label = np.append(np.repeat([0, 1], 40), [0, 1])
-    common = CommonValues.of(low, high, label, Grid(10.0))
-    np.testing.assert_array_equal(common.middle(low, high, high)[-2:], [20.0, 60.0])

@@ -131,22 +131,6 @@ def test_marginals_come_back_as_their_product_over_the_values_of_each_atom(data,
     np.testing.assert_allclose(everywhere(geometry, density), wanted, atol=1e-5)
 
 
-def test_many_rows_give_their_own_frequencies():
-    schema = Schema([Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 5)])
-    names = schema.columns
-    rng = np.random.default_rng(0)
-    geometry = geometry_for(schema, names, 3, n_trees=4)
-    # Any joint law at all: no two attributes are independent.
-    pool = all_points(schema, names)
-    at = rng.choice(len(pool), size=20_000, p=rng.dirichlet(np.full(len(pool), 0.3)))
-    label = rng.integers(2, size=len(at)) | (at % 3 == 0)
-    table = pd.DataFrame(pool[at], columns=names).assign(label=label)
-    density = Population.of(table, schema, geometry.release).fitted(geometry)
-    code = points_of(geometry, pool)[at] * 2 + label
-    found = np.bincount(code, minlength=2 * geometry.n_points) / len(at)
-    np.testing.assert_allclose(everywhere(geometry, density).ravel(), found, atol=3e-3)
-
-
 def test_rows_that_were_not_seen_are_foretold_from_what_goes_together():
     # Half of the rows have mostly ones, half mostly zeros: the marginals know nothing of it.
     schema = Schema([Binary(f"b{i}") for i in range(12)])
@@ -196,31 +180,6 @@ def test_numbers_and_missing_values_are_counted_between_the_thresholds():
     np.testing.assert_allclose(p.sum(axis=0), np.bincount(cuts) / 4000, atol=1e-3)
 
 
-def test_a_column_that_no_tree_tests_follows_from_the_rest_of_the_row():
-    schema = Schema([Binary("tested"), Binary("silent")])
-    geometry = geometry_for(Schema([Binary("tested")]), ["tested"], 0, n_trees=9)
-    release = replace(geometry.release, feature_names=schema.columns)
-    geometry = Geometry.of(release, schema)
-    same = np.repeat([[0, 0], [1, 1]], 500, axis=0)
-    table = pd.DataFrame(same, columns=schema.columns)
-    density = Population.of(table, schema, release).fitted(geometry)
-    values = density.values
-    atoms = np.array([[0, 2, 3], [1, 2, 3]])
-    silent = density.within(atoms)[:, values.start[1] : values.start[2]]
-    assert silent[0, 0] > 0.9
-    assert silent[1, 1] > 0.9
-
-
-def test_the_same_seed_gives_the_same_density():
-    schema = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"])])
-    geometry = geometry_for(schema, schema.columns)
-    rows = some_rows(schema, schema.columns, 200, np.random.default_rng(0))
-    population = Population.of(pd.DataFrame(rows, columns=schema.columns), schema, geometry.release)
-    p, q, other = (everywhere(geometry, population.fitted(geometry, s)) for s in (1, 1, 2))
-    assert (p == q).all()
-    assert (p != other).any()
-
-
 GIVEN = Schema(
     [Binary("b"), OneHot("g", ["g0", "g1"]), Categorical("k", [1, 5]), Binary("r")],
     [AtMost(("b", "r"))],
@@ -264,17 +223,6 @@ def test_what_cannot_be_used_is_named(known, message):
     release = replace(geometry_for(GIVEN, GIVEN.columns).release, classes=("no", "yes"))
     with pytest.raises(BadInput, match=message):
         Population.of(known, GIVEN, release)
-
-
-def test_labels_and_shares_are_read_as_they_are_written():
-    release = replace(geometry_for(GIVEN, GIVEN.columns).release, classes=("no", "yes"))
-    assert Population.of(GOOD, GIVEN, release).label.tolist() == [0, 1]
-    geometry = Geometry.of(release, GIVEN)
-    rounded = {"g0": 0.33, "g1": 0.66, "y": 0.25}
-    density = Population.of(rounded, GIVEN, release).fitted(geometry)
-    assert everywhere(geometry, density).sum(axis=0) == pytest.approx([0.75, 0.25], abs=1e-5)
-    group = np.exp(density.log_share[0, density.values.start[1] : density.values.start[2]])
-    assert group == pytest.approx([1 / 3, 2 / 3], abs=1e-5)
 
 
 def some_population(geometry, rng):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from itertools import product
 
@@ -132,27 +131,6 @@ def test_values_that_no_tree_tells_apart_count_with_their_probability(coarse):
         assert len(np.unique(expected.round(9))) > 4
 
 
-def test_samples_written_out_have_the_values_that_membership_speaks_of(coarse):
-    records = grid(ORDINAL)
-    held = np.zeros(len(records))
-    for X, _ in coarse.posterior.datasets():
-        held += holds(records, X)
-    n = len(coarse.posterior)
-    chance = coarse.membership(records)
-    # Four standard deviations of as many independent draws.
-    assert (np.abs(held / n - chance) <= 4 * np.sqrt(chance * (1 - chance) / n) + 1e-9).all()
-
-
-def test_records_that_cannot_be_are_no_members(coarse):
-    possible = pd.DataFrame({"age": [1], "sex": [1], "free": [0]})
-    assert coarse.membership(possible)[0] > 0
-    for column, value in (("age", 6), ("age", -1), ("age", 1.5), ("sex", 2), ("free", np.nan)):
-        record = possible.astype(float)
-        record[column] = value
-        assert coarse.membership(record)[0] == 0
-    assert coarse.membership(possible.assign(label="nobody's"))[0] == 0
-
-
 def test_numbers_count_by_their_interval():
     rng = np.random.default_rng(3)
     X = pd.DataFrame({"a": rng.normal(size=10), "b": rng.integers(2, size=10)})
@@ -180,29 +158,6 @@ def test_numbers_count_by_their_interval():
 def test_columns_that_do_not_fit_are_named(plain, change, why):
     with pytest.raises(BadInput, match=why):
         plain.membership(change(grid(plain.schema.attributes)))
-
-
-def test_known_rows_are_members():
-    X, y = bits(8, 3)
-    rows = X.iloc[:3].assign(label=y)
-    result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=30, known_rows=rows)
-    assert not result.free_columns
-    assert (result.membership(rows) == 1).all()
-
-
-def test_known_rows_are_members_in_what_no_tree_tests_as_well():
-    X, y = bits(8, 3)
-    X = X.assign(free=[0, 1] * 4)
-    rows = X.iloc[:3].assign(label=y)
-    schema = Schema.from_columns(X.columns)
-    tested = RandomForestClassifier(30, random_state=0).fit(X.assign(free=0), y)
-    result = reconstruct(tested, schema, "hidden", AMPLE, known_rows=rows)
-    assert result.free_columns == ("free",)
-    for share in (None, 0.5):
-        assert (result.membership(rows, share) == 1).all()
-        assert (result.membership(rows.drop(columns="label"), share) == 1).all()
-        other = result.membership(rows.assign(free=1 - rows["free"], label="nobody's"), share)
-        assert (other == 0).all()
 
 
 # --------------------------------------------------------------------------------- expectation
@@ -253,17 +208,6 @@ def test_without_rows_there_is_no_posterior():
     for ask in (lambda: result.membership(X), lambda: result.expectation(lambda *_: 0.0)):
         with pytest.raises(NotCovered, match="no posterior of rows rebuilt from known bootstrap"):
             ask()
-
-
-def test_an_answer_without_chains_can_be_pickled_with_its_posterior():
-    X, y = bits(8, 3)
-    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    result = reconstruct(forest, Schema.from_columns(X.columns))
-    assert not result.posterior.by_chains
-    again = pickle.loads(pickle.dumps(result))
-    assert again.membership(X).equals(result.membership(X))
-    for one, other in zip(again.posterior.datasets(), result.posterior.datasets(), strict=True):
-        assert one[0].equals(other[0])
 
 
 # ----------------------------------------------------------------- numbers inside their intervals
@@ -340,21 +284,6 @@ def test_expectations_are_those_of_values_inside_intervals():
     assert spread.low < x.std() < spread.high
     median = own.expectation(lambda X, _: X["x"].median())
     assert median.mean == pytest.approx(np.median(x), abs=0.02)
-
-
-def test_points_beyond_the_last_threshold_are_where_half_of_the_rows_are():
-    rng = np.random.default_rng(2)
-    x = rng.exponential(size=2000)
-    release, _, values, world = case(x, [0.1, 0.2, 0.3, 0.4], Numeric("x", 0.0, 40.0))
-    rows = np.bincount(world.ravel(), minlength=values.n_atoms).astype(float)
-    (old,), (new,) = values.parts, values.with_tails(release, rows).parts
-    last = old.representatives[:, 0].argmax()
-    assert old.representatives[last, 0] < 0.6
-    assert new.representatives[last, 0] == pytest.approx(np.median(x[x > 0.4]), abs=0.25)
-    others = np.arange(len(old)) != last
-    inner = others & (old.representatives[:, 0] > 0.1)
-    np.testing.assert_array_equal(new.representatives[inner], old.representatives[inner])
-    assert values.with_tails(release, rows).distance(0).max() > values.distance(0).max()
 
 
 def test_nothing_is_drawn_where_an_interval_has_no_end_and_nothing_says_how_far_it_goes():

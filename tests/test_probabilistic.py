@@ -20,7 +20,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from helpers.examples import examples
 from helpers.ferry import LIST_X, TOY, TOY_SCHEMA, TOY_X, TOY_Y
-from helpers.older import needs_counted_gaps
 from helpers.releases import tree_of
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
@@ -102,18 +101,6 @@ def test_ferrys_tree_cell_by_cell() -> None:
     assert not data.contains(TOY_X, [0, 1, 0, 1])
 
 
-@pytest.mark.parametrize(("known", "left"), [({1: [1, 2, 3]}, 0.613), ({0: [0, 1]}, 0.387)])
-def test_ferrys_two_rows_have_one_dist_and_two_dist_g(
-    known: dict[int, list[int]], left: float
-) -> None:
-    # One of six rows stays open in an attribute of two values, or in one of three.
-    conditions = [one("a1")] if 1 in known else [one("a2", 1)]
-    schema = Schema([Binary("a1"), Ordinal("a2", 1, 3)])
-    data = from_rule_list(rules(rule(*conditions, counts=(1, 0)), default=(0, 0), n=2), schema)
-    assert data.dist() == pytest.approx(0.5)
-    assert data.dist_g() == pytest.approx(left, abs=5e-4)
-
-
 # What is refused.
 
 
@@ -134,11 +121,6 @@ def test_the_root_counts_the_rows_of_the_model() -> None:
         from_tree(stump([[3, 2], [1, 2], [2, 0]], n_rows=6), Schema([Binary("a")]))
 
 
-def test_supports_of_rules_must_add_up() -> None:
-    with pytest.raises(BadModel, match="supports that do not add up"):
-        rules(rule(one("a1"), counts=(1, 1)), n_rows=5)
-
-
 def test_rows_in_a_leaf_that_nothing_reaches_are_infeasible() -> None:
     # Two tests of the same 0/1 column of a group, on the way to one leaf.
     counts = np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float)
@@ -151,37 +133,6 @@ def test_rows_in_a_leaf_that_nothing_reaches_are_infeasible() -> None:
     for schema in (grouped, ruled):
         with pytest.raises(BadModel, match="infeasible: leaf 4 holds 1 rows"):
             from_tree(release, schema)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        [rule(one("a1"), counts=(0, 1)), rule(one("a1"), one("a2"), counts=(1, 0))],
-        [
-            rule(one("a1"), counts=(0, 1)),
-            rule(one("a1", negated=True), one("a2"), counts=(0, 1)),
-            rule(one("a2"), one("a3"), counts=(1, 0)),
-        ],
-    ],
-)
-def test_a_rule_that_can_capture_nothing_is_named(said: list[DecisionRule]) -> None:
-    with pytest.raises(BadModel, match=rf"infeasible: rule {len(said)} holds 1 rows"):
-        from_rule_list(rules(*said))
-    empty = [*said[:-1], replace(said[-1], counts=(0, 0))]
-    data = from_rule_list(rules(*empty))
-    assert data.points[len(said) - 1] == 0
-    assert 0 < data.dist_g() < 1
-    assert 0 < data.dist() < 1
-    # What is empty stands in nobody's way.
-    assert data.distance(pd.DataFrame({"a1": [1], "a2": [1], "a3": [1]})) < 1
-
-
-def test_a_default_that_can_capture_nothing_is_named() -> None:
-    both = [rule(one("a1"), counts=(0, 1)), rule(one("a1", 0), counts=(0, 1))]
-    with pytest.raises(BadModel, match="infeasible: default holds 2 rows"):
-        from_rule_list(rules(*both))
-    with pytest.raises(BadModel, match="infeasible: covered holds 3 rows"):
-        from_rule_list(rules(ordered=False, covered=(1, 2)))
 
 
 def test_groups_of_a_set_must_not_overlap() -> None:
@@ -401,12 +352,6 @@ def test_rules_with_bounds_on_one_side_on_both_and_beyond_the_domain(
 # Odd users.
 
 
-def test_models_without_columns_are_refused() -> None:
-    for ask in (lambda: from_rule_list(rules(n=0)), lambda: from_tree(J48 / "loans_one_leaf.txt")):
-        with pytest.raises(NotCovered, match="tests no column, and its file names none"):
-            ask()
-
-
 @pytest.mark.parametrize("odd", [7, {"a": [0, 1]}, [Binary("a")]])
 def test_what_is_no_schema_is_refused(odd: Any) -> None:
     for ask in (
@@ -415,20 +360,6 @@ def test_what_is_no_schema_is_refused(odd: Any) -> None:
     ):
         with pytest.raises(BadInput, match=r"must be a treeleak\.Schema, not"):
             ask()
-
-
-def test_missing_values_that_a_tree_parts_from_all_others() -> None:
-    needs_counted_gaps()
-    X = pd.DataFrame({"a": [1.0, np.nan, 2, 3, np.nan]})
-    y = [0, 1, 0, 0, 1]
-    tree = DecisionTreeClassifier().fit(X, y)
-    for attribute in (Ordinal("a", 0, 9, missing=True), Numeric("a", 0, 9, missing=True)):
-        data = from_tree(tree, Schema([attribute]))
-        assert data.contains(X, y)
-        assert data.points[1] == 1
-        assert data.say(1) == "a: missing"
-    with pytest.raises(BadModel, match="infeasible: leaf 2 holds 2 rows"):
-        from_tree(tree, Schema([Ordinal("a", 0, 9)]))
 
 
 # Noise, size, other origins.
@@ -583,25 +514,6 @@ def by_points(sizes, box, rules):
     return out
 
 
-def num(sizes, box, rules):
-    """Count the points that lie in all of some rules."""
-    held = list(box)
-    for rule in rules:
-        for k, mask in rule.items():
-            held[k] = held[k] & mask
-    return math.prod(int(s[m].sum()) for s, m in zip(sizes, held, strict=True))
-
-
-def by_recursion(sizes, box, rules):
-    """Take from each rule what each rule before it takes of it, and so on."""
-
-    def taken(j, of):
-        return num(sizes, box, [rules[j], *of]) - sum(taken(h, [rules[j], *of]) for h in range(j))
-
-    out = [taken(j, []) for j in range(len(rules))]
-    return [*out, num(sizes, box, []) - sum(out)]
-
-
 @examples(150, fast=18)
 @given(SEEDS)
 def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
@@ -629,13 +541,6 @@ def test_values_and_changes_are_those_of_all_points(seed):
     other = np.array([rng.integers(-1, len(m)) for m in box])
     least = (points != other).sum(axis=1).min(initial=len(box) + 1)
     assert matches.changes_to(other, some) == least
-
-
-def test_forty_rules_share_all_points():
-    sizes, box, rules = binary_list(np.random.default_rng(60), 60, 40)
-    found = captured(sizes, box, rules)
-    assert sum(found) == 2**60
-    assert found[:8] == by_recursion(sizes, box, rules[:8])[:8]
 
 
 def test_rules_that_take_nothing_or_all():

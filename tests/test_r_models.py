@@ -69,29 +69,6 @@ def test_shares_of_ranger_are_its_predictions(name):
     assert np.allclose(np.mean(shares, axis=0), theirs, atol=1e-12)
 
 
-def test_classes_of_ranger_and_random_forest_are_their_votes():
-    for name in ("ranger_classification", "randomforest_classification", "randomforest_flags"):
-        release = to_release(stored(name))
-        leaf = release.leaves(coded(name, release))
-        votes = np.array([t.counts[leaf[:, k]] for k, t in enumerate(release.trees)])
-        theirs = truth(name, "prediction")
-        if name.startswith("ranger"):
-            labels = {1: release.classes[0], 2: release.classes[1]}
-            named = np.vectorize(labels.get)(theirs.to_numpy())
-            assert (np.array(release.classes)[votes.argmax(axis=2)] == named.T).all()
-        else:
-            assert np.allclose(votes.mean(axis=0), theirs[list(release.classes)])
-
-
-def test_means_of_regression_forests_are_their_predictions():
-    for name in ("ranger_regression_inbag", "randomforest_regression_inbag"):
-        release = to_release(stored(name))
-        leaf = release.leaves(coded(name, release))
-        means = [t.statistics.get(MEAN).values[leaf[:, k]] for k, t in enumerate(release.trees)]
-        assert np.allclose(np.mean(means, axis=0), truth(name, "prediction").iloc[:, 0])
-        assert release.not_covered
-
-
 def test_draws_in_a_file_are_known():
     release = to_release(stored("ranger_probability_inbag"))
     draws = known_draws(release, seed_search=0)
@@ -148,16 +125,6 @@ def test_rows_are_found_in_objects_whose_trees_are_not_read(kind):
         assert audit(model, rows, rows["a"] * 2.0, time_limit=5).verdict == verdict
 
 
-def test_thresholds_keep_values_on_their_side():
-    # ranger and randomForest: not above goes left; rpart: below, on the side that it names.
-    for name in ("ranger_regression_inbag", "randomforest_regression_inbag", "rpart_regression"):
-        release = to_release(stored(name))
-        tree = release.trees[0]
-        at = np.full((1, release.n_features), tree.threshold[0])
-        strict = tree.strict is not None and tree.strict[0]
-        assert bool(tree.goes_left(np.zeros(1, dtype=int), at[:, 0])[0]) is not strict
-
-
 def test_all_rows_of_a_ranger_that_kept_its_draws_come_back_in_order():
     found = treeleak.reconstruct(MODELS / "ranger_probability_inbag.rds", time_limit=60)
     rows = truth("ranger_probability_inbag", "rows")
@@ -198,23 +165,6 @@ def test_labels_and_leaves_of_all_rows_in_order_are_part_of_the_verdict():
     assert "values_in_order" in codes["y",]
     assert found["y",].verdict in (POSSIBLE, LEAK)
     assert not {"labels_stored", "values_in_order"} & {*codes["y", "where"]}
-
-
-def test_a_column_that_the_formula_excludes_is_none_of_the_model():
-    model = stored("rpart_classification")
-    xlevels = {**model.get("xlevels"), "left out": np.array(["a", "b"], dtype=object)}
-    release = to_release(StoredObject(model.type, {**model.state, "xlevels": xlevels}))
-    assert list(release.levels) == list(to_release(model).levels)
-
-
-def test_of_a_list_of_models_the_advice_leaves_the_model_where_it_is():
-    inner = stored("rpart_classification")
-    found = audit(StoredObject("R.list", {"value": {"model": inner}}), time_limit=1)
-    (per_row,) = (text for text in found.advice if "m$where" in text)
-    assert "m <- l[[k]]" in per_row
-    assert "l[[k]] <- m" in per_row
-    (alone,) = (text for text in audit(inner, time_limit=1).advice if "m$where" in text)
-    assert "l[[k]]" not in alone
 
 
 def test_what_holds_no_trees_says_so():
@@ -258,14 +208,3 @@ def test_damaged_trees_are_refused_or_read(name, instead):
         except TreeleakError:
             continue
         assert all(isinstance(tree, Tree) for tree in release.trees)
-
-
-def test_a_survival_forest_is_refused_by_name():
-    model = stored("ranger_regression_inbag")
-    forest = model.get("forest")
-    text = np.array(["Survival"], dtype=object)
-    odd = StoredObject(forest.type, {**forest.state, "treetype": text})
-    release = to_release(StoredObject(model.type, {**model.state, "forest": odd}))
-    assert "survival" in str(release.not_covered)
-    with pytest.raises(NotCovered, match="survival"):
-        treeleak.reconstruct(release)

@@ -98,13 +98,6 @@ def test_code_environments_and_s4_are_read_as_data():
     assert len({id(stored) for stored in objects_in(StoredObject("R.list", held))}) > 30
 
 
-def test_a_workspace_is_its_variables():
-    workspace = read_model(FILES / "object_workspace.RData")
-    assert workspace.type == "R.workspace"
-    assert workspace.state.keys() == {"table", "forest", "threshold"}
-    assert workspace.get("threshold").tolist() == [0.5]
-
-
 def _numbers(value, found: list[float]) -> list[float]:
     for stored in objects_in(StoredObject("all", {"value": value})):
         for inner in stored.state.values():
@@ -328,15 +321,6 @@ def _shown(value) -> str:
 def test_a_workspace_whose_list_has_attributes_is_refused():
     with pytest.raises(BadModel, match="a list with attributes"):
         read_r_value(b"RDX2\n" + header() + HIDING)
-
-
-def test_what_r_writes_of_short_forms_is_read():
-    wrap = short("wrap_real", ints(2) + real(1.0) + ints(13, 2, -(2**31), 1))
-    assert read_r_value(header() + wrap)[0].tolist() == [1.0]
-    texts = short("deferred_string", ints(2) + real(1.0, 2.5) + ints(13, 1, 0), kind=16)
-    assert read_r_value(header() + texts)[0].tolist() == ["1", "2.5"]
-    room = ints(14 | 1 << 17, 1) + struct.pack(">d", 1.0)
-    assert read_r_value(header() + room)[0].tolist() == [1.0]
 
 
 def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path, instead):

@@ -12,7 +12,6 @@ import logging
 import os
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,14 +22,10 @@ import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from helpers.examples import shared
 from helpers.patient import AMPLE
-from treeleak.attacks.loss_sums import run as attack
 from treeleak.attacks.loss_sums import search
-from treeleak.core.clock import Clock
-from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums
 from treeleak.evidence.class_counts_from_gradients import digits
 from treeleak.reconstruction import answering
-from treeleak.reconstruction.run import COUNTS_ALONE
 from treeleak.release import to_release
 from treeleak.verification.counts import leaves_off
 
@@ -202,19 +197,6 @@ def test_an_answer_that_was_tampered_with_is_not_handed_over(what, monkeypatch):
     assert not found.proved.any()
 
 
-@pytest.mark.parametrize("given", ["known_rows", "known_columns", "population"])
-def test_with_side_information_counts_alone_are_used(given):
-    model, X, y = model_of("histogram")
-    table = X.assign(label=y)
-    beside = {given: table[["a"]] if given == "known_columns" else table.head(5)}
-    if given == "population":
-        beside[given] = X
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE, **beside)
-    assert COUNTS_ALONE in found.notes
-    assert not found.evidence.startswith("sums of the loss")
-    assert found.misfit == 0
-
-
 def test_where_grids_cannot_be_listed_rows_are_followed_through_the_trees(unlisted):
     model, _, y = model_of("histogram")
     found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
@@ -235,52 +217,3 @@ def test_leaves_that_hold_rows_in_no_cell_contradict_each_other(first, second):
     found = treeleak.reconstruct(replace(release, trees=trees), bits(release), time_limit=AMPLE)
     assert found.status == "infeasible"
     assert "leave no place for them" in str(found.contradiction)
-
-
-def file_of_xgboost():
-    folder = Path(__file__).parent / "models" / "boosted" / "xgboost-3.2.0"
-    return to_release(folder / "logistic.ubj")
-
-
-def test_a_classifier_of_xgboost_that_counts_do_not_tell_is_refused_in_words(unlisted, monkeypatch):
-    monkeypatch.setattr(attack, "raw_rows", lambda *_: None)
-    with pytest.raises(NotCovered, match="of the sums in its leaves"):
-        treeleak.reconstruct(file_of_xgboost(), time_limit=9)
-
-
-def test_with_side_information_a_classifier_of_xgboost_is_refused_in_words():
-    release = file_of_xgboost()
-    known = pd.DataFrame({release.feature_names[0]: np.zeros(60)})
-    with pytest.raises(NotCovered):
-        treeleak.reconstruct(release, time_limit=9, known_columns=known)
-
-
-@pytest.mark.parametrize("name", ["boosting", "histogram"])
-def test_without_time_there_are_rows_and_nothing_is_claimed(name):
-    model, X, _ = model_of(name, 60, columns=6)
-    schema = bits(to_release(model))
-    found = treeleak.reconstruct(model, schema, time_limit=1e-3)
-    assert found.status == "unknown"
-    assert len(found.X) == len(X)
-    assert not found.proved.any()
-    # Of a value it is either proved, or not known how sure it is.
-    sure = found.confidence.to_numpy()
-    assert np.isnan(sure).any()
-    assert (sure[~np.isnan(sure)] == 1).all()
-    assert found.expected_error is None
-
-
-@pytest.mark.parametrize("stage", ["fitting", "proving", "sharing"])
-def test_whoever_stops_it_gets_the_best_so_far(stage):
-    model, X, _ = model_of("boosting", 60, columns=6)
-    clock = Clock(30.0)
-
-    def tell(progress):
-        if progress.stage.startswith(stage):
-            clock.stop()
-
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=clock, progress=tell)
-    assert found.status in ("unknown", "feasible", "unique")
-    assert len(found.X) == len(X)
-    if stage == "proving":
-        assert found.misfit == 0

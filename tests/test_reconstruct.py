@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,19 +17,15 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.draft_tables import draft_sample
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
-from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
-from helpers.older import COUNTS_GAPS, needs_counted_gaps
+from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.older import COUNTS_GAPS
 from helpers.patient import AMPLE
-from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
+from helpers.releases import counted, leaves_of, mixed, random_tree
 from treeleak import (
     BadInput,
-    BadSchema,
-    Binary,
     NotCovered,
-    OneHot,
     Ordinal,
     Reconstruction,
     Schema,
@@ -39,9 +34,7 @@ from treeleak import (
 from treeleak.attacks import attack_for
 from treeleak.attacks.solvers.integer import IntegerProblem
 from treeleak.core.clock import Clock
-from treeleak.datasets import load_adult, load_compas, load_german_credit
 from treeleak.evidence import KnownDraws
-from treeleak.metrics import exact_row_share
 from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -251,28 +244,6 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
 # Degenerate inputs -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["rows", "weights", "none"])
-def test_zero_rows(unit):
-    rng = np.random.default_rng(0)
-    trees = [random_tree(rng, [[0.5], [0.5]], 2) for _ in range(3)]
-    release = counted(trees, ["a", "b"], np.zeros((0, 2)), np.zeros(0, int), 2, counts_are=unit)
-    result = reconstruct(release, Schema.from_columns(["a", "b"]))
-    assert result.status == "unique"
-    assert result.X.shape == (0, 2)
-    assert result.share_proved_rows == 0.0
-    assert result.expected_error is None
-    check_form(result, release, result.schema)
-
-
-def test_one_row_of_a_schema_with_one_point_is_unique():
-    X = pd.DataFrame({"a": [1.0], "b": [3.0]})
-    schema = Schema([OneHot("g", ["a"]), Ordinal("b", 3, 3)])
-    result = reconstruct(DecisionTreeClassifier().fit(X, ["yes"]), schema)
-    assert result.status == "unique"
-    assert result.X.to_numpy().tolist() == [[1, 3]]
-    assert result.y.tolist() == ["yes"]
-
-
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_a_schema_without_room_for_the_counts_is_a_contradiction(bootstrap):
     X, y = small(10, 3)
@@ -281,34 +252,6 @@ def test_a_schema_without_room_for_the_counts_is_a_contradiction(bootstrap):
     assert result.status == "infeasible"
     assert result.X is None
     assert re.match(r"tree \d+, node \d+: ", result.contradiction)
-
-
-def test_a_test_against_the_highest_value_parts_known_from_missing():
-    X = pd.DataFrame({"a": [0.0, 1.0, np.nan]})
-    schema = Schema([Binary("a", missing=True)])
-    release = counted([tree_of((0, 1.0), None, None)], ["a"], X.to_numpy(), np.array([0, 0, 1]), 2)
-    result = reconstruct(release, schema)
-    check_against_brute_force(result, release, schema)
-    assert result.X["a"].isna().sum() == 1
-    with pytest.raises(BadSchema, match="'a'"):
-        reconstruct(release, Schema([Binary("a")]))
-
-
-@pytest.mark.parametrize("weighting", ["balanced", "rows", "zeros"])
-def test_weights_leave_the_totals(weighting):
-    X, y = small(10, 3, seed=2)
-    weight = None
-    if weighting != "balanced":
-        rng = np.random.default_rng(0)
-        weight = rng.random(10) if weighting == "rows" else rng.integers(0, 2, 10).astype(float)
-    model = RandomForestClassifier(
-        6, bootstrap=False, random_state=0, class_weight="balanced" if weight is None else None
-    ).fit(X, y, sample_weight=weight)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(model, schema)
-    release = to_release(model)
-    assert len(result.X) == (10 if weight is None else (weight > 0).sum())
-    check_against_brute_force(result, release, schema)
 
 
 # What is refused, and limits ---------------------------------------------------------------
@@ -388,26 +331,6 @@ def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
         reconstruct(forest, schema, use_distinct="some")
 
 
-def test_what_json_tells_of_hidden_draws():
-    X, y = small(8, 3)
-    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", AMPLE)
-    told = json.loads(result.to_json(include_rows=True))
-    assert told["row_count"] == {"n": 8, "between": [8, 8], "origin": "as the model says"}
-    assert told["posterior"]["samples"] == len(result.posterior)
-    assert told["posterior"]["chains"] == result.posterior.n_chains
-    likeliest, labels = result.most_likely
-    assert told["rows"]["most_likely"]["values"] == likeliest.to_numpy().tolist()
-    assert told["rows"]["most_likely"]["labels"] == labels.tolist()
-    assert told["rows"]["known"] is None
-    never = replace(
-        result.posterior,
-        samples=replace(result.posterior.samples, chain=np.arange(len(result.posterior))),
-    )
-    assert np.isnan(never.disagreement)
-    assert never.to_dict()["disagreement"] is None
-
-
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
 def test_a_time_limit_that_is_none(limit):
     X, y = small(6, 3)
@@ -419,32 +342,6 @@ def test_a_negative_seed():
     X, y = small(6, 3)
     with pytest.raises(BadInput, match="seed"):
         reconstruct(DecisionTreeClassifier().fit(X, y), seed=-1)
-
-
-def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
-    X, y = small(20, 5)
-    model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
-    result = reconstruct(model)
-    assert all(isinstance(a, Binary) for a in result.schema.attributes)
-    assert any("no schema given" in note for note in result.notes)
-    assert len(all_points(result.schema, X.columns)) == 32
-
-
-@pytest.mark.parametrize(
-    "load", [load_compas, pytest.param(load_adult, marks=pytest.mark.slow), load_german_credit]
-)
-def test_deep_forests_on_real_tables_give_their_rows_back(load):
-    data = load()
-    X, y = draft_sample(data, 400, 7)
-    forest = RandomForestClassifier(60, bootstrap=False, random_state=7).fit(X, y)
-    result = reconstruct(forest, data.schema)
-    assert result.status in ("unique", "feasible")
-    assert exact_row_share(result.X, X) > 0.95
-    assert sorted(result.y) == sorted(y)
-    sure = result.X[result.proved.to_numpy()]
-    left = Counter(map(tuple, X.to_numpy()))
-    left.subtract(map(tuple, sure.to_numpy()))
-    assert min(left.values()) >= 0
 
 
 # Known draws -------------------------------------------------------------------------------
@@ -524,19 +421,6 @@ def test_shallow_drawn_forests_claim_nothing_that_is_not_so(seed, depth):
     model = RandomForestClassifier(12, max_depth=depth, random_state=seed).fit(X, y)
     result = reconstruct(model, schema, time_limit=3)
     check_drawn(result, to_release(model), X, y)
-
-
-def test_a_missing_value_is_drawn_as_any_other():
-    needs_counted_gaps()
-    X, y = small(20, 3)
-    X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
-    schema = Schema([Binary(c, missing=True) for c in X.columns])
-    model = RandomForestClassifier(80, random_state=0).fit(X, y)
-    result = reconstruct(model, schema)
-    assert result.status in ("unique", "feasible")
-    right = (result.X == X) | (result.X.isna() & X.isna())
-    assert right.to_numpy()[result.confidence == 1].all()
-    assert result.share_proved_rows > 0.8
 
 
 def test_a_seed_that_was_taken_out_is_found_and_reported():

@@ -10,28 +10,20 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingRegressor,
-    ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
-    IsolationForest,
-    RandomForestRegressor,
-    RandomTreesEmbedding,
 )
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from helpers.examples import examples
 from helpers.grids import shuffled
-from helpers.older import COUNTS_GAPS
 from helpers.releases import assert_same
 from treeleak.core.errors import BadModel
 from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import GAIN, GRADIENT, MEAN, VALUE, VARIANCE
 
 CRITERIA = ("squared_error", "absolute_error", "poisson")
@@ -45,60 +37,12 @@ def table(rng, n=60, gaps=True):
     return X.astype(float)
 
 
-def trees_of(model):
-    found = np.ravel(np.asarray(getattr(model, "estimators_", [model]), dtype=object))
-    return [tree.tree_ for tree in found]
-
-
 def counted(tree, X):
     """Rows in every node, by following them from leaf to root."""
     found = np.bincount(tree.apply(X), minlength=tree.n_nodes).astype(float)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:
         found[node] = found[tree.left[node]] + found[tree.right[node]]
     return found
-
-
-def some_model(rng):
-    """A model made of scikit-learn's own trees that uses every row in every tree."""
-    few = {"random_state": int(rng.integers(99)), "max_depth": int(rng.integers(1, 5))}
-    many = few | {"n_estimators": 3, "max_features": [None, 1, 0.7][rng.integers(3)]}
-    boosted = many | {
-        "learning_rate": float(rng.uniform(0.05, 1)),
-        "min_samples_leaf": int(rng.integers(1, 6)),
-    }  # fmt: skip
-    return (
-        DecisionTreeRegressor(criterion=CRITERIA[rng.integers(3)], **few),
-        ExtraTreeRegressor(**few),
-        RandomForestRegressor(bootstrap=False, **many),
-        ExtraTreesRegressor(**many),
-        GradientBoostingRegressor(**boosted),
-        GradientBoostingClassifier(**boosted),
-        RandomTreesEmbedding(**few, n_estimators=3),
-        IsolationForest(n_estimators=3, random_state=few["random_state"]),
-        AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=3),
-    )[rng.integers(9)]
-
-
-def takes_gaps(model):
-    return COUNTS_GAPS and isinstance(
-        model, (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor)
-    )
-
-
-@examples(80, fast=6)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_leaves_and_counts_are_those_of_scikit_learn(seed):
-    rng = np.random.default_rng(seed)
-    model = some_model(rng)
-    X, y = table(rng, gaps=takes_gaps(model)), rng.integers(0, 3, 60)
-    model.fit(X, y.astype(float) if "Regressor" in type(model).__name__ else y)
-    release = to_release(model)
-    assert release.not_covered is None
-    assert (release.sampling, release.n_rows) == (AllRows(), 60)
-    others = table(rng, 200, gaps=takes_gaps(model)).astype(np.float32)
-    for tree, own in zip(release.trees, trees_of(model), strict=True):
-        np.testing.assert_array_equal(tree.apply(others), own.apply(others))
-        np.testing.assert_array_equal(tree.totals, counted(tree, X.astype(np.float32)))
 
 
 @examples(40, fast=4)
@@ -191,18 +135,6 @@ def test_what_trees_add_is_the_prediction_of_histogram_boosting(seed):
     np.testing.assert_array_equal(raw, np.atleast_2d(model._raw_predict(frame)).reshape(raw.shape))
 
 
-def test_histogram_boosting_knows_where_values_were_missing():
-    rng = np.random.default_rng(1)
-    X = table(rng, 200, gaps=False)
-    X[::7, 1] = np.nan
-    y = np.isnan(X[:, 1]) + X[:, 0]
-    release = to_release(HistGradientBoostingRegressor(max_iter=5).fit(X, y))
-    assert release.maybe_missing == {"x1"}
-    # What was never missing goes with most rows, and shows no gap.
-    whole = to_release(HistGradientBoostingRegressor(max_iter=5).fit(X[:, [0, 2]], y))
-    assert whole.maybe_missing == set()
-
-
 def test_borders_between_all_values_tell_what_a_column_can_be():
     rng = np.random.default_rng(8)
     X = pd.DataFrame({"n": rng.integers(0, 6, 200), "b": rng.integers(0, 2, 200)})
@@ -274,20 +206,6 @@ def test_sums_are_not_used_where_weights_or_constraints_bend_leaves():
         assert to_release(plain.fit(X, y)).ensemble.fitting is not None
 
 
-@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor])
-def test_drawn_rows_of_a_regression_forest(kind):
-    rng = np.random.default_rng(4)
-    X, y = table(rng, gaps=COUNTS_GAPS), rng.normal(size=60)
-    options = {} if kind is RandomForestRegressor else {"bootstrap": True}
-    model = kind(n_estimators=3, random_state=1, **options).fit(X, y)
-    release = to_release(model)
-    assert isinstance(release.sampling, Bootstrap)
-    assert (release.n_rows, release.classes, release.not_covered) == (60, (), None)
-    for tree in release.trees:
-        assert tree.totals[0] == 60
-        assert tree.distinct[0] < 60
-
-
 def test_a_start_that_differs_from_row_to_row_is_named():
     rng = np.random.default_rng(5)
     X, y = table(rng, gaps=False), rng.normal(size=60)
@@ -297,15 +215,6 @@ def test_a_start_that_differs_from_row_to_row_is_named():
     assert any("another model" in note for note in release.notes)
     dummy = GradientBoostingRegressor(init=DummyRegressor(strategy="median"), n_estimators=2)
     assert to_release(dummy.fit(X, y)).ensemble.base_scores == (np.median(y),)
-
-
-def test_medians_are_no_means_but_of_rows_that_are_alike():
-    X = np.repeat(np.arange(4.0), 3)[:, None]
-    y = np.array([1, 1, 1, 2, 3, 7, 4, 4, 4, 5, 6, 9.0])
-    tree = to_release(DecisionTreeRegressor(criterion="absolute_error").fit(X, y))
-    mean = tree.trees[0].statistics.get(MEAN)
-    leaf = tree.trees[0].apply(X.astype(np.float32))
-    assert mean.present[leaf].tolist() == [True] * 3 + [False] * 3 + [True] * 3 + [False] * 3
 
 
 def without(stored, **state):

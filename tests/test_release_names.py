@@ -164,12 +164,6 @@ def groups(step, X=TABLE[WORDS]):
     return {len(g) for g in to_release(fitted(step, X)).one_hot.values()}
 
 
-def test_a_fitted_encoder_declares_its_groups():
-    assert groups(OneHotEncoder()) == {3, 4}
-    assert groups(OneHotEncoder(handle_unknown="ignore")) == {3, 4}
-    assert groups(columns(("words", OneHotEncoder(), ["ward"]))) == {4}
-
-
 @pytest.mark.filterwarnings("ignore:Found unknown categories")
 def test_columns_that_may_all_be_zero_are_no_group():
     assert groups(OneHotEncoder(drop="first")) == set()
@@ -178,12 +172,6 @@ def test_columns_that_may_all_be_zero_are_no_group():
         assert groups(OneHotEncoder(categories=lists, handle_unknown=unknown)) == set()
     assert groups(OneHotEncoder(categories=[["cook", "judge", "smith"], lists[1]])) == {3, 4}
     assert groups(make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler())) == set()
-
-
-def test_a_group_whose_zeros_are_filled_in_is_none():
-    dense = OneHotEncoder(sparse_output=False)
-    assert groups(make_pipeline(dense, SimpleImputer(missing_values=0))) == set()
-    assert groups(make_pipeline(dense, SimpleImputer())) == {3, 4}
 
 
 def test_a_pipeline_inside_others_names_columns_from_the_first_step_on():
@@ -235,13 +223,3 @@ def test_an_unknown_step_gives_numbered_columns_and_a_note(step, why):
     release = to_release(fitted(step, X))
     assert release.feature_names == tuple(f"x{i}" for i in range(release.n_features))
     assert why in release.notes[-1]
-
-
-def test_the_model_itself_may_know_its_columns():
-    release = to_release(fitted(FunctionTransformer(np.sqrt), TABLE[NUMBERS]))
-    assert release.feature_names == ("age", "bmi")
-
-
-def test_a_table_without_names_numbers_its_columns():
-    release = to_release(fitted(StandardScaler(), TABLE[NUMBERS].to_numpy()))
-    assert release.feature_names == ("x0", "x1")

@@ -20,31 +20,25 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     IsolationForest,
     RandomForestClassifier,
-    RandomForestRegressor,
     VotingClassifier,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from helpers.examples import examples
-from helpers.older import COUNTS_GAPS, needs_counted_gaps
+from helpers.older import COUNTS_GAPS
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     AllRows,
     Bootstrap,
     Release,
     StoredObject,
-    Subsample,
-    adapter,
-    registry,
     snapshot,
     to_release,
 )
-from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.readers.skops_archive import read_archive
 
 rng = np.random.default_rng(11)
 N = 50
@@ -153,14 +147,6 @@ def test_every_form_of_a_model_gives_the_same_release(tmp_path_factory, case, pr
     assert to_release(release) is release
 
 
-@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreeClassifier])
-def test_single_trees(kind):
-    model = kind(random_state=0).fit(X, Y)
-    release = to_release(model)
-    assert isinstance(release.sampling, AllRows)
-    assert_true(release, model, X, Y)
-
-
 def test_rows_go_where_scikit_learn_sends_them():
     model = RandomForestClassifier(**FEW).fit(GAPS, Y)
     release = to_release(model)
@@ -191,14 +177,6 @@ def test_bagging_of_trees(bagging, unit, sampling):
         assert release.sampling.tree_seeds == tuple(model._seeds.tolist())
 
 
-def test_a_bagging_that_drew_without_replacement():
-    bag = BaggingClassifier(DecisionTreeClassifier(), bootstrap=False, max_samples=0.4, **FEW)
-    release = to_release(bag.fit(X, Y))
-    assert isinstance(release.sampling, Subsample)
-    assert (release.not_covered, release.counts_are, release.n_rows) == (None, "draws", N)
-    assert release.trees[0].totals[0] == 20
-
-
 # ----------------------------------------------------------------------------------------- weights
 
 
@@ -217,13 +195,6 @@ def test_counts_behind_class_weights(class_weight, depth, bootstrap):
     assert_true(release, model, X, Y)
 
 
-def test_counts_behind_weights_that_balance_each_draw():
-    model = RandomForestClassifier(class_weight="balanced_subsample", **FEW).fit(X, Y)
-    release = to_release(model)
-    assert release.counts_are == "draws"
-    assert_true(release, model, X, Y)
-
-
 @pytest.mark.parametrize("class_weight", ["balanced", "balanced_subsample"])
 def test_balanced_sums_that_equal_the_rows_are_not_taken_for_counts(class_weight):
     """In a tree of one node, weights that balance the classes add up to the rows."""
@@ -232,14 +203,6 @@ def test_balanced_sums_that_equal_the_rows_are_not_taken_for_counts(class_weight
     release = to_release(model.fit(np.ones((28, 1)), y))
     assert release.counts_are == "weights"
     assert [t.totals.tolist() for t in release.trees] == [[28]] * len(release.trees)
-
-
-def test_a_file_of_unknown_version_says_so():
-    stored = snapshot(DecisionTreeClassifier(random_state=0).fit(X, Y))
-    state = {k: v for k, v in stored.state.items() if k != "_sklearn_version"}
-    release = to_release(StoredObject(stored.type, state))
-    assert "does not say which version" in release.notes[0]
-    assert release.n_rows == N
 
 
 def test_impurities_that_are_no_numbers_keep_no_model_from_being_read():
@@ -282,19 +245,6 @@ def test_counts_that_weights_hide_are_not_guessed():
     assert "weighted" in release.notes[0]
 
 
-def test_row_weights():
-    weights = rng.choice([0.0, 0.5, 1.5], N)
-    model = RandomForestClassifier(bootstrap=False, **FEW).fit(X, Y, sample_weight=weights)
-    release = to_release(model)
-    assert release.counts_are == "weights"
-    for tree in release.trees:
-        expected = seen(tree, X, Y, np.array(release.classes), weights)
-        np.testing.assert_allclose(tree.counts, expected, atol=1e-9)
-        rows = seen(tree, X, Y, np.array(release.classes), weights > 0).sum(axis=1)
-        np.testing.assert_array_equal(tree.totals, rows)
-        np.testing.assert_array_equal(tree.distinct, rows)
-
-
 def test_row_weights_beside_class_weights_are_not_taken_for_counts():
     model = RandomForestClassifier(bootstrap=False, class_weight="balanced", **FEW)
     model.fit(X, Y, sample_weight=rng.choice([0.3, 1.1], N))
@@ -325,34 +275,6 @@ def test_trees_that_drew_rows_in_ways_not_covered_still_show_them(model, reason)
         assert tree.counts is None
 
 
-def test_histogram_boosting_goes_where_scikit_learn_does():
-    model = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=4).fit(GAPS, Y == "a")
-    tree = to_release(model).trees[0]
-    reached = np.bincount(tree.apply(GAPS), minlength=tree.n_nodes)
-    np.testing.assert_array_equal(reached[tree.leaves], tree.totals[tree.leaves])
-
-
-@pytest.mark.parametrize("weight", [None, 3.0])
-def test_sums_of_weights_are_not_taken_for_draws_without_classes(weight):
-    """Before 1.9, row weights multiplied the draws."""
-    forest = RandomForestRegressor(**FEW).fit(X, np.arange(N))
-    stored = snapshot(forest)
-    if weight:
-        for tree in stored.get("estimators_"):
-            tree.get("tree_").get("nodes")["weighted_n_node_samples"] *= weight
-    totals = [t.totals for t in to_release(stored).trees]
-    assert all((t is None) == (weight is not None) for t in totals)
-
-
-def test_several_targets():
-    model = RandomForestClassifier(**FEW).fit(X, np.column_stack([Y, Y]))
-    release = to_release(model)
-    assert release.not_covered is None
-    assert release.n_targets == 2
-    assert release.trees[0].totals[0] == N
-    assert release_from_dict(release_to_dict(release)).n_targets == 2
-
-
 def test_monotonic_constraints_clip_the_counts():
     model = RandomForestClassifier(bootstrap=False, monotonic_cst=[1, 0, 0, 0], **FEW)
     release = to_release(model.fit(X, Y == "a"))
@@ -379,12 +301,6 @@ def test_what_is_no_tree_model_is_not_covered(model):
         to_release(model.fit(X, Y))
 
 
-@pytest.mark.parametrize("thing", [None, 3, {"a": 1}, object(), len, X])
-def test_what_is_no_model_is_not_covered(thing):
-    with pytest.raises(NotCovered, match="not a tree model"):
-        to_release(thing)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -407,40 +323,6 @@ def test_a_model_that_is_not_fitted(model):
 # ------------------------------------------------------------------------------ around the model
 
 
-def test_a_search_is_its_best_model():
-    search = GridSearchCV(RandomForestClassifier(**FEW), {"max_depth": [2, 3]}, cv=2).fit(X, Y)
-    release = to_release(search)
-    assert_same_trees(release, to_release(search.best_estimator_))
-    assert "inside a GridSearchCV" in release.notes[0]
-
-
-def test_a_calibration_of_one_model_is_that_model():
-    model = CalibratedClassifierCV(RandomForestClassifier(**FEW), cv=2, ensemble=False).fit(X, Y)
-    inner = model.calibrated_classifiers_[0].estimator
-    assert_same_trees(to_release(model), to_release(inner))
-
-
-def assert_same_trees(one, other):
-    for a, b in zip(one.trees, other.trees, strict=True):
-        np.testing.assert_array_equal(a.counts, b.counts)
-
-
-def test_a_pipeline_is_seen_from_its_last_step():
-    needs_counted_gaps()
-    model = make_pipeline(StandardScaler(), RandomForestClassifier(bootstrap=False, **FEW))
-    release = to_release(model.fit(GAPS, Y))
-    assert_true(release, model[-1], model[0].transform(GAPS), Y)
-    assert release.maybe_missing == set(release.feature_names)
-
-
-def test_seeds_and_generators():
-    model = RandomForestClassifier(3, random_state=np.random.RandomState(4)).fit(X, Y)
-    sampling = to_release(model).sampling
-    assert sampling.forest_seed is None
-    assert sampling.tree_seeds == tuple(t.random_state for t in model.estimators_)
-    assert to_release(RandomForestClassifier(3).fit(X, Y)).sampling.forest_seed is None
-
-
 def test_seeds_and_weights_that_cannot_be_are_not_released():
     stored = snapshot(BaggingClassifier(DecisionTreeClassifier(), 3).fit(X, Y))
     for seeds, released in (
@@ -459,14 +341,6 @@ def test_seeds_and_weights_that_cannot_be_are_not_released():
         assert to_release(StoredObject(stored.type, state)).sampling.row_weights == released
 
 
-def test_columns_that_share_a_name_are_numbered():
-    stored = snapshot(DecisionTreeClassifier().fit(X, Y))
-    names = np.array(["a", "a", "b", "c"], dtype=object)
-    release = to_release(StoredObject(stored.type, {**stored.state, "feature_names_in_": names}))
-    assert release.feature_names == ("x0", "x1", "x2", "x3")
-    assert "numbered" in release.notes[0]
-
-
 def test_a_snapshot_ends_where_an_object_refers_to_itself():
     model = DecisionTreeClassifier().fit(X, Y)
     model.itself_ = {"again": [model]}
@@ -477,33 +351,3 @@ def test_a_snapshot_ends_where_an_object_refers_to_itself():
         deep.append([])
         deep = deep[0]
     assert to_release(model).n_rows == N
-
-
-def test_a_new_kind_of_model_is_one_function():
-    expected = to_release(DecisionTreeClassifier().fit(X, Y))
-
-    class Oracle:
-        pass
-
-    @adapter(__name__.partition(".")[0], "Oracle")
-    def read(stored):
-        return expected
-
-    Oracle.__qualname__ = "Oracle"
-    assert to_release(Oracle()) is expected
-
-
-def test_a_new_format_is_one_function(tmp_path, instead):
-    instead("_FORMATS", [*registry._FORMATS], registry)
-    expected = to_release(DecisionTreeClassifier().fit(X, Y))
-    registry.reader("oracle", lambda head: head.startswith(b"ORACLE"))(lambda *_: expected)
-    path = tmp_path / "model.oracle"
-    path.write_bytes(b"ORACLE 1")
-    assert to_release(path) is expected
-
-
-def test_an_archive_may_hold_something_else_than_a_model(tmp_path):
-    path = tmp_path / "list.skops"
-    skops.io.dump([1, 2], path)
-    with pytest.raises(BadModel, match="a list without a tree model in it"):
-        read_archive(path)

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.examples import spread
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, to_release
+from treeleak.release import AllRows, Bootstrap, StoredObject, to_release
 from treeleak.release.live import snapshot
 from treeleak.release.readers.release_file import release_to_dict
 
@@ -84,53 +84,6 @@ def test_a_file_of_any_version_gives_what_its_nodes_saw(path):
             np.testing.assert_array_equal(tree.totals, np.sum(count, axis=1))
         if not release.left_out:
             np.testing.assert_array_equal(tree.distinct, distinct)
-
-
-@pytest.mark.versions
-@pytest.mark.parametrize("version", sorted(VERSIONS))
-def test_draws_and_rows(version):
-    drawn = to_release(MODELS / version / "drawn.pkl", trust_pickle=True)
-    assert drawn.sampling.n_draws == 21
-    assert drawn.n_rows == (None if version == "1.3.2" else 30)
-    assert drawn.sampling.forest_seed == 0
-    assert len(drawn.sampling.tree_seeds) == 3
-    assert None not in drawn.sampling.tree_seeds
-    assert to_release(MODELS / version / "all_rows.skops").n_rows == 30
-
-    weighted = to_release(MODELS / version / "row_weight.skops").sampling.row_weights
-    assert (weighted is not None) == (version == "1.9.1")
-    bagging = to_release(MODELS / version / "bagging_row_weight.skops").sampling.row_weights
-    assert (bagging is not None) == (version in {"1.8.0", "1.9.1"})
-    if bagging is not None:
-        assert set(bagging) == {0.5, 1.0, 2.5}
-
-
-@pytest.mark.versions
-def test_a_threshold_that_is_nan_sends_no_value_left():
-    """Such nodes come from 1.8 and before, in trees that saw missing values."""
-    stored = read_model(MODELS / "1.8.0" / "missing.skops")
-    nodes = stored.get("tree_").get("nodes").copy()
-    nodes["threshold"][0] = np.nan
-    inner = StoredObject("sklearn.tree._tree.Tree", {**stored.get("tree_").state, "nodes": nodes})
-    tree = to_release(StoredObject(stored.type, {**stored.state, "tree_": inner})).trees[0]
-    rows = np.array([[1.0, -1e30, 1.0, 1.0], [1.0, 1e30, 1.0, 1.0]], dtype=np.float32)
-    right = tree.apply(rows) >= tree.right[0]
-    assert right.all()
-
-
-@pytest.mark.versions
-@pytest.mark.parametrize("version", sorted(VERSIONS))
-def test_a_pipeline_declares_its_one_hot_group(version):
-    release = to_release(MODELS / version / "pipeline.skops")
-    group = tuple(f"job__job_{job}" for job in ("cook", "judge", "smith"))
-    assert release.one_hot == {"job__job": group}
-    release.inputs.check()
-    assert release.inputs.read_from == {
-        "age": ("rest__age",),
-        "size": ("rest__size",),
-        "job": group,
-    }
-    assert "last step of a Pipeline" in release.notes[0]
 
 
 def as_before(stored, version, number="n_features_"):

@@ -32,7 +32,7 @@ from helpers.tables import compas_sample
 from treeleak.core.text import percent, plain
 from treeleak.report import render, render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
-from treeleak.report.page import WRAP, draw
+from treeleak.report.page import draw
 from treeleak.report.sheet import most_exposed, sheet_of
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
@@ -167,18 +167,6 @@ def test_what_was_asked_for_names_no_category_that_few_have(canary):
         assert not re.search(r"town-\d|fraud-\d", text)
 
 
-def test_the_ends_of_a_spread_speak_of_single_leaves():
-    X, y, data = compas_sample(60)
-    tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, y)
-    audit = treeleak.audit(tree, schema=data.schema)
-    every = {str(q) for q in audit.uncertainty.quantiles}
-    assert set(audit.to_dict("internal")["uncertainty"]["quantiles"]) == every
-    assert set(audit.to_dict()["uncertainty"]["quantiles"]) == {"25", "50", "75"}
-    assert not audit.to_dict(threshold=40)["uncertainty"]["quantiles"]
-    assert "The most exposed row" in render_html(audit, "internal")
-    assert "The most exposed row" not in render_html(audit)
-
-
 @pytest.mark.slow
 def test_the_internal_edition_holds_them(canary):
     folder, kinds = canary
@@ -251,16 +239,6 @@ def test_the_releasable_page_has_scores_in_whole_percents(found):
     assert f"The reconstruction error is {percent(m.error)} of the values" in releasable
 
 
-def test_a_ruling_answers_the_first_question(found):
-    strict = treeleak.Policy("none at all", {"exact_rows": 0.0})
-    assert "No policy given" in sheet_of(found).answers[0].more[0]
-    ruled = replace(found, ruling=treeleak.judge(found, strict))
-    sheet = sheet_of(ruled)
-    assert sheet.answers[0].answer == "Not under this policy."
-    assert sheet.sections[0].key == "policy"
-    assert "none at all" in render_html(ruled)
-
-
 def test_stored_rows_are_the_first_thing_that_leaks(found):
     first = replace(found.inventory[0], mark="leaks", what="training table", rows=True)
     sheet = sheet_of(replace(found, inventory=(first, *found.inventory[1:])))
@@ -273,13 +251,6 @@ def test_nothing_is_called_proved_where_proofs_do_not_hold(found):
     assert found.reconstruction.share_proved_rows > 0
     (tile,) = [t for t in sheet.tiles if t.label.startswith("of rows proved")]
     assert tile.figure == "0%"
-
-
-def test_a_group_that_no_random_table_held_is_shown_without_a_guess(found):
-    groups = found.exposure.groups.assign(guess=np.nan)
-    lost = replace(found, exposure=replace(found.exposure, groups=groups))
-    for edition in ("releasable", "internal"):
-        assert "Accuracy of the values, by group" in render_html(lost, edition)
 
 
 def test_rows_that_are_proved_together_are_not_said_to_leak():
@@ -435,21 +406,3 @@ def test_a_report_speaks_the_words_of_privacy_people():
 
 
 LONG = "A table with the usual values of the 10 people most like each person"
-
-
-@pytest.mark.parametrize("label", [LONG, "cat__native_country_Holand-Netherlands", "x" * 60, "ash"])
-def test_long_labels_of_bars_stand_whole_in_lines_above_their_bars(label):
-    chart = Bars("t", "of", (("own", "plain"),), (Bar(label, (0.5,)), Bar("next", (0.2,))))
-    drawn = str(draw(chart, "key"))
-    texts = re.findall(r'y="(\d+)"[^>]*><text class="label" y="13">([^<]*)<', drawn)
-    *lines, (_, last) = texts
-    assert last == "next"
-    assert "".join(line for _, line in lines) == label.replace(" ", "") or (
-        " ".join(line for _, line in lines) == label
-    )
-    assert all(len(line) <= WRAP for _, line in lines)
-    tops = [int(y) for y, _ in texts]
-    bars = [int(y) for y in re.findall(r'class="track" x="[\d.]+%" y="(\d+)"', drawn)]
-    assert tops == sorted(set(tops))
-    assert tops[-2] < bars[0] < tops[-1] < bars[1]
-    assert int(re.search(r'height="(\d+)"', drawn)[1]) > bars[1]

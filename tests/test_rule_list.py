@@ -16,14 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.documents import check_damaged, check_unreadable, put
-from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import (
     Condition,
     DecisionRule,
     RuleList,
     read_model,
     read_rules,
-    to_release,
     write_rules,
 )
 from treeleak.release.bounds import MOST_ROWS
@@ -281,20 +280,6 @@ def test_the_example_of_the_guide_counts_the_rows_it_shows():
     assert_same(rules.counted(X, X["class"]), rules)
 
 
-def test_what_may_be_left_out_gets_its_default():
-    data = {
-        "format": "treeleak-rules", "version": 1, "columns": [], "classes": [True], "rules": [],
-        "default": {"then": True},
-    }  # fmt: skip
-    jsonschema.validate(data, PUBLISHED)
-    rules = rules_from_dict(data)
-    assert rules.ordered
-    assert (rules.covered, rules.n_rows, rules.default.counts) == (None, None, None)
-    for key in data:
-        with pytest.raises(BadModel, match=key):
-            rules_from_dict({k: v for k, v in data.items() if k != key})
-
-
 FIRST = ("rules", 0, "if", 0)
 
 
@@ -426,14 +411,3 @@ def test_many_values_and_bounds_on_one_column_are_checked_in_one_sweep():
     ]
     with pytest.raises(BadModel, match="rule 1 contradicts itself"):
         RuleList(("a",), (1,), (DecisionRule(tuple(conditions), 1),), DecisionRule((), 1))
-
-
-@pytest.mark.parametrize("start", ["", "\n ", "\ufeff"])
-def test_the_rule_file_is_known_by_its_content(tmp_path: Path, start: str):
-    path = tmp_path / "model.dat"
-    path.write_text(start + json.dumps(example()), encoding="utf-8")
-    read = read_model(path)
-    assert isinstance(read, RuleList)
-    assert_same(read, rules_from_dict(example()))
-    with pytest.raises(NotCovered, match=r"model\.dat: rules.*uncertainty\.from_rule_list"):
-        to_release(path)

@@ -200,27 +200,6 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, says: str
     assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_absent_or_no_text_is_named(tmp_path: Path):
-    (tmp_path / "latin.toml").write_bytes(b"\xff")
-    for name in ("absent.toml", "latin.toml"):
-        with pytest.raises(BadSchema, match=name):
-            Schema.read(tmp_path / name)
-
-
-def test_the_columns_must_be_those_of_the_model():
-    schema = Schema.from_columns("ab")
-    assert schema.for_model("ba") is schema
-    with pytest.raises(BadSchema, match=r"the model lacks: \['b'\]"):
-        schema.for_model("a")
-    with pytest.raises(BadSchema, match=r"the schema lacks: \['c'\]"):
-        schema.for_model("abc")
-
-
-def test_from_columns_keeps_groups_where_their_first_column_stands():
-    schema = Schema.from_columns("abcd", [["d", "b"]])
-    assert [a.columns for a in schema.attributes] == [("a",), ("d", "b"), ("c",)]
-
-
 @pytest.mark.parametrize(
     ("attribute", "good", "bad"),
     [
@@ -255,14 +234,6 @@ def test_rules_speak_of_whole_rows_only(rule: Rule, allowed: set):
     ok = schema.valid(rows, ("a", "b"))
     assert {tuple(r) for r in rows[:4][ok[:4]].astype(int)} == allowed
     assert ok[4]
-
-
-def test_bounds_are_the_ends_of_the_domain():
-    assert Ordinal("a", -1, 3).bounds == (-1, 3)
-    assert Numeric("a", 2).bounds == (2, math.inf)
-    assert Categorical("a", (5, 3)).bounds == (3, 5)
-    assert Binary("a").bounds == OneHot("g", ("a", "b")).bounds == (0, 1)
-    assert OneHot("g", ("a",)).bounds == (1, 1)
 
 
 def test_labels_stand_for_the_codes_from_0_and_follow_their_values(tmp_path: Path):

@@ -29,7 +29,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
-from treeleak.auditing.assessors import shadow_models
 from treeleak.auditing.assessors.shadow_models import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.verdict import of_auc, overall
@@ -82,15 +81,6 @@ def test_scores_that_do_not_depend_on_members_tell_nobody():
         found = scored(easy + sure[:, None] + rng.normal(size=(8, 120)), inside)
         held += found.auc.interval.low <= 0.5 <= found.auc.interval.high
     assert held >= 178  # Of 200 with 95 %, fewer by chance once in a thousand times.
-
-
-def test_members_who_score_higher_are_told_however_hard_each_is():
-    rng = np.random.default_rng(0)
-    _, inside = halves(np.zeros(400), 200, 4, rng)
-    hard = 10 * rng.normal(size=400)
-    found = scored(hard + 3 * inside + 0.3 * rng.normal(size=(8, 400)), inside)
-    assert found.auc.interval.low > 0.99
-    assert found.caught.value > 0.9
 
 
 def test_people_outside_are_no_more_certain_than_members():
@@ -165,13 +155,12 @@ def test_membership_is_disclosed_where_the_interval_says_so(low, high, verdict):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_default_forest_tells_its_members_and_large_leaves_do_not(seed):
-    X, y = people(160, seed)
+def test_a_default_forest_tells_its_members_and_large_leaves_do_not():
+    X, y = people(160)
     verdicts = {}
     for leaf in (1, 40):
-        model = RandomForestClassifier(20, min_samples_leaf=leaf, random_state=seed).fit(X, y)
-        audit = treeleak.audit(model, X, y, time_limit=4)
+        model = RandomForestClassifier(20, min_samples_leaf=leaf, random_state=0).fit(X, y)
+        audit = treeleak.audit(model, X, y, time_limit=2)
         found = next(f for f in audit.findings if f.part == "membership")
         verdicts[leaf] = found.verdict
         document = audit.to_dict()["shadows"]
@@ -396,7 +385,7 @@ def test_labelled_control_rows_let_the_model_itself_be_attacked(live, seed):
     X, others, y, labels = X[:300], X[300:], y[:300], y[300:]
     model = RandomForestClassifier(40, random_state=seed).fit(X, y)
     source = model if live else snapshot(model)
-    found = treeleak.audit(source, X, y, control=others, control_y=labels, time_limit=5)
+    found = treeleak.audit(source, X, y, control=others, control_y=labels, time_limit=2)
     direct = found.shadows.direct
     assert (direct.members, direct.others) == (300, 400)
     assert direct.models == found.shadows.sizes[-1].models
@@ -416,7 +405,7 @@ def test_predictions_that_learned_nobody_tell_nobody():
     X, y = people(900)
     model = DecisionTreeClassifier(max_depth=2, min_samples_leaf=60).fit(X[:300], y[:300])
     found = treeleak.audit(
-        model, X[:300], y[:300], control=X[300:], control_y=y[300:], time_limit=3
+        model, X[:300], y[:300], control=X[300:], control_y=y[300:], time_limit=2
     )
     assert found.shadows.auc.interval.low < 0.55
     assert of_auc(found.shadows.auc) != LEAK
@@ -429,7 +418,7 @@ def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
         FrozenEstimator(RandomForestClassifier(random_state=0).fit(X[:150], y[:150]))
     )
     model.fit(X[:150], y[:150])
-    options = {"control": X[150:], "control_y": y[150:], "time_limit": 5}
+    options = {"control": X[150:], "control_y": y[150:], "time_limit": 2}
     found = treeleak.audit(model, X[:150], y[:150], **options)
     assert found.shadows.sizes == ()
     assert found.shadows.trained is None
@@ -456,17 +445,7 @@ def test_control_rows_that_the_model_does_not_predict_leave_shadow_models_alone(
     coded = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
     model = make_pipeline(coded, RandomForestClassifier(10, random_state=0))
     model.fit(X[:120], y[:120])
-    options = {"control": X[120:], "control_y": y[120:], "time_limit": 5}
+    options = {"control": X[120:], "control_y": y[120:], "time_limit": 2}
     found = treeleak.audit(model, X[:120], y[:120], **options)
     assert found.shadows.direct is None
     assert found.shadows.sizes[-1].rows == 60
-
-
-def test_a_reason_from_below_is_listed_as_it_is(instead):
-    def refit_of(*_):
-        raise NotCovered("a reason of another room")
-
-    instead("refit_of", refit_of, shadow_models)
-    X, y = people(100)
-    found = treeleak.audit(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=10)
-    assert found.reason("shadows") == "a reason of another room"

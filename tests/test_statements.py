@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,12 +13,10 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 
 from helpers.brute_force import equations_of
-from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
 from treeleak import evidence
-from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     DrawnLossSums,
     Evidence,
@@ -33,13 +30,11 @@ from treeleak.evidence import (
     NoisyCounts,
     evidence_for,
 )
-from treeleak.evidence.linear_constraints import Equal, LinearConstraints, Noisy
+from treeleak.evidence.linear_constraints import Equal, LinearConstraints
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release import to_release
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.sampling import Sampling
-from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
-from treeleak.schema import Binary, Schema
+from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, Statistics
 
 KINDS = (
     ExactCounts, LossSums, DrawnLossSums, LeafValueEvidence, ExactTotals, KnownDraws, HiddenDraws,
@@ -155,12 +150,6 @@ def test_true_rows_meet_every_statement(kind, schema, seed, choice):
     check_truth(Truth(schema, seed), kind, choice)
 
 
-@examples(100, fast=4)
-@given(schemas(), SEEDS)
-def test_true_rows_of_a_boosted_model_meet_every_statement(schema, seed):
-    check_truth(Truth(schema, seed), LossSums)
-
-
 @pytest.mark.parametrize("kind", COUNTED)
 @given(schemas(), SEEDS)
 @pytest.mark.slow
@@ -200,24 +189,6 @@ def test_exact_statements_are_missed_wherever_something_else_lies_in_a_leaf(kind
 
 
 @given(schemas(), SEEDS)
-def test_hidden_draws_need_rows_to_be_drawn_from(schema, seed):
-    truth = Truth(schema, seed)
-    evidence = truth.evidence(HiddenDraws)
-    by_class, distinct = evidence.statements()
-    start = evidence.geometry.leaf_start[:-1]
-    assert (np.add.reduceat(by_class.right.sum(axis=1), start) == truth.b.sum(axis=1)).all()
-    assert (distinct.right <= by_class.right.sum(axis=1)).all()
-    none = np.zeros((0, 3), dtype=int), np.zeros(0, dtype=int)
-    np.testing.assert_array_equal(by_class.met(*none), by_class.right == 0)
-    np.testing.assert_array_equal(distinct.met(*none), distinct.right == 0)
-
-
-def test_whole_noise_leaves_whole_numbers():
-    told = LinearConstraints(ROWS, np.array([1.5, 2.0]), Noisy(DiscreteLaplace(1.0)))
-    assert told.met(np.array([[0]]), np.array([0])).tolist() == [False, True]
-
-
-@given(schemas(), SEEDS)
 def test_statements_of_a_histogram_are_those_of_its_rows(schema, seed):
     truth = Truth(schema, seed)
     evidence = truth.evidence(ExactCounts)
@@ -254,25 +225,3 @@ def test_every_kind_is_registered_and_has_all_members():
         fields = {*kind.__dataclass_fields__, *dir(kind)}
         assert members <= fields
         assert inspect.signature(kind.fitting).parameters.keys() == {"assumed"}
-
-
-@dataclass(frozen=True)
-class Odd(Sampling):
-    kind: ClassVar[str] = "odd"
-
-
-def test_a_new_kind_takes_one_registration():
-    release = Truth(Schema([Binary("a")]), 0).counted()
-    apart = replace(release, sampling=Odd())
-    with pytest.raises(NotCovered, match="counts given as 'rows' with sampling 'odd'"):
-        evidence_for(apart)
-
-    class Apart(ExactCounts):
-        @classmethod
-        def fitting(cls, assumed):
-            return cls if assumed.sampling == "odd" else None
-
-    evidence.register(Apart)
-    assert evidence_for(apart) is Apart
-    assert evidence_for(release) is ExactCounts
-    evidence._KINDS.remove(Apart)

@@ -22,7 +22,6 @@ from treeleak.release.readers.release_file import release_from_dict, release_to_
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Disjoint
 from treeleak.release.statistics import (
-    COUNTS,
     DISTINCT,
     DRAWS,
     HESSIAN,
@@ -123,28 +122,6 @@ def test_what_does_not_fit_is_refused(make, says):
         make()
 
 
-def test_statistics_are_found_by_quantity_and_class():
-    by_class, totals = NodeStatistic(ROWS, np.ones((3, 2))), NodeStatistic(DRAWS, np.ones(3))
-    table = Statistics((by_class, totals))
-    assert table.get(ROWS, per_class=True) is by_class
-    assert table.get(ROWS) is None
-    assert table.get(DRAWS, per_class=True) is None
-    assert table.get(*COUNTS) is totals
-
-
-def test_weights_without_classes_are_no_rows():
-    tree = stump(NodeStatistic(WEIGHTS, values(1, 0.5, 0.5)))
-    assert tree.totals is None
-    assert tree.with_counts(ROWS, counts=np.ones((3, 2))).statistics.get(WEIGHTS) is not None
-
-
-def test_counts_of_some_leaves_stay_with_their_tree():
-    some = NodeStatistic(ROWS, values(0, 2, 0), np.array([False, True, False]))
-    tree = stump(some).with_counts(distinct=np.array([3, 1, 2]))
-    assert tree.totals is None
-    assert tree.statistics.get(ROWS).present.tolist() == [False, True, False]
-
-
 @pytest.mark.parametrize("strict", [None, np.array([True, False, False])])
 @pytest.mark.parametrize(
     "entries",
@@ -173,20 +150,6 @@ def test_rows_go_where_every_kind_of_test_sends_them(seed, kind):
     odd = [-1.0, -0.5, 0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, np.nan, np.inf, -np.inf, 2.0**40]
     X = rng.choice(odd, (40, 2)).astype(kind)
     assert tree.apply(X).tolist() == [followed(tree, x) for x in X]
-
-
-@given(st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
-def test_a_cut_parts_the_values_that_a_strict_test_parts(seed, kind):
-    rng = np.random.default_rng(seed)
-    odd = [0.0, -0.0, 1.0, 0.1, -0.1, 1e300, -1e300, 5e-324, float(np.float32(0.1)), np.inf, 3e38]
-    threshold = float(rng.choice(odd))
-    tree = stump(cut=threshold, strict=np.array([True, False, False]))
-    with np.errstate(over="ignore"):
-        near = np.array([threshold, *odd, *-np.array(odd)]).astype(kind)
-    near = near[np.isfinite(near)]
-    near = np.concatenate([near, np.nextafter(near, near.dtype.type(1e9)),
-                           np.nextafter(near, near.dtype.type(-1e9))])  # fmt: skip
-    np.testing.assert_array_equal(near <= tree.cuts(kind)[0], near.astype(float) < threshold)
 
 
 @given(schemas(), st.integers(0, 2**32), st.booleans())
@@ -255,12 +218,6 @@ def test_beside_noise_a_test_for_a_category_says_what_the_same_threshold_does(sa
     labels, share = sets_found.y.to_numpy() == 0, sets_found.X["a"].to_numpy()
     assert share[labels].mean() > 0.9
     assert share[~labels].mean() < 0.1
-
-
-def test_the_check_of_rows_follows_categories():
-    release = categorical()
-    assert check_rows(release, np.array([[1.0], [0.0]]), np.array([0, 1])).ok
-    assert not check_rows(release, np.array([[1.0], [0.0]]), np.array([1, 0])).ok
 
 
 def boosted() -> dict:

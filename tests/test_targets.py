@@ -20,13 +20,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 import treeleak
-from helpers.documents import valid
 from helpers.examples import examples
 from helpers.patient import AMPLE
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.targets import narrowed, solve
 from treeleak.core.clock import Clock
-from treeleak.core.errors import BadModel
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
@@ -40,8 +38,6 @@ from treeleak.reconstruction.targets import (
 )
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.schema import Binary, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -168,32 +164,6 @@ def test_leaves_that_were_fitted_otherwise_are_not_believed():
         assert to_release(model.fit(X, np.abs(y))).ensemble.fitting is None
 
 
-def test_rebuilt_rows_come_with_targets_and_their_ends():
-    rng = np.random.default_rng(3)
-    X = np.array([[i >> k & 1 for k in range(6)] for i in rng.permutation(64)[:40]])
-    X = np.concatenate([X, X[:1]])
-    y = X @ rng.normal(size=6) + 0.3 * rng.normal(size=41)
-    schema = Schema([Binary(f"x{i}") for i in range(6)])
-    model = HistGradientBoostingRegressor(min_samples_leaf=1, learning_rate=0.5).fit(X, y)
-    found = treeleak.reconstruct(model, schema, time_limit=AMPLE)
-    assert found.status == "unique"
-    right = dict(zip(map(tuple, X[1:-1].tolist()), y[1:-1], strict=True))
-    twice = tuple(X[0])
-    for k, row in enumerate(map(tuple, found.X.to_numpy().tolist())):
-        if row != twice:
-            assert found.label_confidence[k] == 1.0
-            assert found.y[k] == pytest.approx(right[row], abs=1e-5)
-            assert found.y_lower[k] <= right[row] <= found.y_upper[k]
-        else:
-            assert found.label_confidence[k] == 0.0
-            assert np.isnan(found.outcomes[k])
-            assert found.y[k] == pytest.approx((y[0] + y[-1]) / 2, abs=1e-5)
-            assert found.y_upper[k] == np.inf
-    shown = valid(found.to_dict(include_rows=True), "reconstruction")["rows"]
-    assert shown["labels"].count(None) == shown["targets"]["upper"].count(None) == 2
-    assert None not in shown["targets"]["likeliest"]
-
-
 @pytest.mark.parametrize("leaf", [4, pytest.param(5, marks=pytest.mark.slow)])
 def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf):
     rng = np.random.default_rng(0)
@@ -264,21 +234,6 @@ def test_targets_of_the_true_rows_are_right_or_open_in_other_libraries(name, see
         assert not told.all() or release.ensemble is None
 
 
-@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
-def test_every_row_that_stands_apart_is_told_by_default_models(name):
-    library = pytest.importorskip(name)
-    rng = np.random.default_rng(0)
-    X, y = rng.random((300, 5)), rng.normal(size=300)
-    model = {
-        "xgboost": lambda: library.XGBRegressor(n_jobs=1),
-        "lightgbm": lambda: library.LGBMRegressor(n_jobs=1, verbose=-1),
-        "catboost": lambda: library.CatBoostRegressor(
-            iterations=200, verbose=0, thread_count=1, allow_writing_files=False
-        ),
-    }[name]().fit(X, y)
-    assert hold(targets_of(to_release(model), X, np.ones(300, dtype=bool)), y).all()
-
-
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
 def test_options_that_bend_leaves_are_noticed(name):
     library = pytest.importorskip(name)
@@ -333,26 +288,7 @@ def test_intervals_hold_every_truth_and_told_ones_are_those_that_sums_determine(
     assert np.isinf(bare.high - bare.low)[~fixed].all()
 
 
-def test_sums_that_contradict_each_other_are_not_met():
-    times = csr_array(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
-    off, none = np.full(3, 1e-6), np.full(2, np.inf)
-    assert not solve(times, np.array([1.0, 1.1, 0.0]), off, -none, none, np.zeros(2), 1.0).met
-    assert solve(times, np.array([1.0, 1.0, 0.0]), off, -none, none, np.zeros(2), 1.0).met
-
-
 # ------------------------------------------------------------------------------- what files say
-
-
-def test_release_files_keep_how_squares_were_fitted():
-    fitting = Fitting("squared", 1.5, start=(2.0,), derivatives="float32", targets="float32")
-    ensemble = Ensemble("squares", (0.0,), 0.1, fitting)
-    X = np.arange(8.0)[:, None]
-    model = HistGradientBoostingRegressor(min_samples_leaf=1, max_iter=2).fit(X, X[:, 0])
-    described = release_to_dict(replace(to_release(model), ensemble=ensemble))
-    assert release_from_dict(described).ensemble == ensemble
-    described["ensemble"]["fitting"]["targets"] = "half"
-    with pytest.raises(BadModel, match="ensemble: fitting: targets is 'half', must be one of"):
-        release_from_dict(described)
 
 
 def counts_of(release, draws, rows):

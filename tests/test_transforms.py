@@ -2,7 +2,6 @@
 
 import json
 import math
-from contextlib import nullcontext
 from dataclasses import replace
 from importlib import resources
 
@@ -37,7 +36,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.cli import run
 from helpers.examples import examples
-from helpers.older import made, sklearn_since
+from helpers.older import made
 from helpers.patient import AMPLE
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
@@ -177,21 +176,6 @@ def test_a_file_says_what_the_estimator_says(tmp_path_factory, step):
     assert_same(stored.inputs.table(transformed(model, X, live)), X)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        RobustScaler(unit_variance=True),
-        made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"),
-        made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
-    ],
-)
-def test_the_inverse_is_that_of_scikit_learn(step):
-    X = table()[["age", "pay"]]
-    model = fitted(step, X)
-    own = model[0].inverse_transform(model[0].transform(X))
-    assert_same(back(step, X, model), pd.DataFrame(own, columns=list(X)).astype(float))
-
-
 def gaps():
     X = table()[["age", "pay"]].astype(float)
     X.loc[::4, "age"] = np.nan
@@ -238,18 +222,6 @@ def test_missing_categories_have_values_of_their_own():
             assert_same(back(step, X[["number"]]), X[["number"]])
         else:
             assert_same(back(step, X), X)
-
-
-def test_what_a_group_lost_is_told_as_far_as_one_value_is_left():
-    X = table()[["job"]]
-    inputs = to_release(fitted(OneHotEncoder(), X)).inputs
-    rows = pd.DataFrame([[0, 1, 0], [0, 0, 0], [1, 1, 0]], columns=list(inputs.readings))
-    assert inputs.table(rows)["job"].tolist()[0] == "judge"
-    assert inputs.table(rows)["job"].isna().tolist() == [False, True, True]
-    for k, expected in ((2, ["judge", "cook"]), (1, ["judge", None])):
-        left = dict(list(inputs.readings.items())[1 : 1 + k])
-        found = replace(inputs, readings=left).table(rows[list(left)].iloc[:2])["job"]
-        assert [None if pd.isna(v) else v for v in found] == expected
 
 
 @pytest.mark.filterwarnings("ignore:Features .* are constant")
@@ -405,15 +377,6 @@ def attributes(step, columns, X=None):
     return list(schema.attributes), notes_from_file(schema, release, rows=True)
 
 
-def test_an_encoder_that_lets_unknown_words_pass_may_leave_all_columns_zero():
-    for unknown in ("ignore", *["warn"] * sklearn_since(6)):
-        encoder = OneHotEncoder(categories=[["cook", "judge"]], handle_unknown=unknown)
-        said = pytest.warns(UserWarning, match="unknown categories")
-        with said if unknown == "warn" else nullcontext():
-            (group,), _ = attributes(encoder, ["job"])
-        assert group.at_most_one
-
-
 def test_encoders_tell_their_groups_and_codes():
     (group,), notes = attributes(OneHotEncoder(drop="first"), ["job"])
     assert group == OneHot("job", ("job_judge", "job_smith"), at_most_one=True)
@@ -554,28 +517,6 @@ def test_rows_are_rebuilt_in_the_units_of_the_user(options):
     validate(document, schema)
 
 
-def test_what_is_known_beside_the_model_stays_in_its_columns():
-    X, y = people()
-    model = forest(X, y)
-    release = to_release(model)
-    rows = transformed(model, X, release)
-    known = rows.iloc[:3].assign(label=y[:3].to_numpy())
-    found = treeleak.reconstruct(model, time_limit=AMPLE, space="input", known_rows=known)
-    assert found.known.columns.tolist() == ["job", "age"]
-    assert found.given.all(axis=1).sum() == 3
-    given = found.X[found.given.all(axis=1)]
-    assert sorted(zip(given["job"], given["age"].round(6), strict=True)) == sorted(
-        zip(X["job"][:3], X["age"][:3], strict=True)
-    )
-    part = rows[["job__job_cook", "age__age"]]
-    found = treeleak.reconstruct(model, time_limit=AMPLE, space="input", known_columns=part)
-    assert found.known["age"].all()
-    assert not found.known["job"].any()
-    population = treeleak.reconstruct(model, time_limit=5, space="input", population=rows)
-    assert population.without_population.space == "input"
-    assert list(population.without_population.X.columns) == ["job", "age"]
-
-
 @pytest.mark.slow
 def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
@@ -640,13 +581,6 @@ def test_training_rows_may_be_those_that_enter_the_pipeline(tmp_path, as_file):
     assert found.mismatch is None
     assert set(found.exposure.groups["group"]) >= {"cook", "judge"}
     assert found.reconstruction.given.all(axis=1).sum() == 2
-
-
-def test_a_live_pipeline_takes_rows_through_steps_that_no_file_tells_how():
-    (X, y), model = raw(), whole(encoder(), PCA(2))
-    assert treeleak.audit(model, X, y).mismatch is None
-    with pytest.raises(Mismatch, match=r"PCA is not undone.*pipe\[:-1\].transform\(X\)"):
-        treeleak.audit(snapshot(model), X, y)
 
 
 @pytest.mark.slow

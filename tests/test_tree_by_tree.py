@@ -18,16 +18,11 @@ from treeleak.attacks.loss_sums import tree_by_tree
 from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import nearest_classes, system_of
 from treeleak.attacks.loss_sums.search import Search
-from treeleak.attacks.loss_sums.tree_by_tree import middle, midpoints, orthonormal
+from treeleak.attacks.loss_sums.tree_by_tree import midpoints, orthonormal
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def test_the_middle_is_far_from_all_edges():
-    A, b = orthonormal(np.ones((1, 3)), np.array([1.0]), 1e-9)
-    np.testing.assert_allclose(middle(A, b, np.ones(3), Clock(60.0)), 1 / 3, atol=1e-6)
 
 
 def test_whole_numbers_turn_up_in_the_corners():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -19,12 +18,12 @@ from helpers.releases import random_tree
 from treeleak.attacks.loss_sums import raw_rows
 from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
 from treeleak.attacks.loss_sums.node_search import ByNodes
-from treeleak.attacks.loss_sums.raw_rows import _Program, assign_rows_to_boxes, inside_boxes
+from treeleak.attacks.loss_sums.raw_rows import _Program, assign_rows_to_boxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
-from treeleak.reconstruction.point_values import _above, _from_below, point_values
+from treeleak.reconstruction.point_values import _above, point_values
 from treeleak.release import Release, to_release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import VALUE
@@ -82,16 +81,6 @@ def test_one_row_that_begins_with_a_threshold_has_the_next_number():
     assert (other[alone] != values[alone]).any()
 
 
-def test_of_several_rows_one_is_at_the_beginning():
-    x = np.array([1.25, 7.5], dtype=np.float32)
-    cuts = np.nextafter(x, np.float32(-np.inf)).astype(float)
-    np.testing.assert_array_equal(_above(cuts, "float32"), [1.25, 7.5])
-    least = cuts[[0, 0, 0, 1]]
-    wanted = _from_below(least, np.array([3.0, 3.0, 3.0, 9.0]), "float32")
-    # The middle one of three is as near to the beginning as to the middle.
-    np.testing.assert_allclose(wanted, [2.125, 2.125, 2.125, 7.5])
-
-
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(2)
@@ -146,24 +135,6 @@ def test_lightgbm_cuts_between_neighbours(table, tmp_path, most):
         encoding="utf-8",
     )
     assert to_release(path).thresholds_are == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("version", "told"),
-    [([3, 0, 0], "values"), ([2, 1, 4], "values"), ([1, 7, 6], "unknown"), (None, "unknown")],
-)
-def test_a_file_without_options_goes_by_its_version(table, tmp_path, version, told):
-    xgboost = pytest.importorskip("xgboost")
-    X, y = table
-    model = xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(X, y)
-    path = tmp_path / "model.json"
-    model.save_model(path)
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    del stored["version"]
-    if version is not None:
-        stored["version"] = version
-    path.write_text(json.dumps(stored), encoding="utf-8")
-    assert to_release(path).thresholds_are == told
 
 
 # ----------------------------------------------------------------------------------- node by node
@@ -353,15 +324,6 @@ def test_boxes_get_rows_so_that_all_leaves_hold_theirs(seed):
 
 
 @given(st.integers(0, 10**6))
-def test_where_leaves_say_nothing_of_classes_rows_are_right_still(seed):
-    groups, leaf, _ = some_boxes(seed)
-    silent = replace(groups, held=np.array([groups.held[0], np.full(12, np.nan)]))
-    found = _Program.of(silent, leaf).likeliest(np.zeros(len(leaf)), 60.0).sum(axis=0)
-    right = groups.held[0]
-    np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(found, 3), 12), right)
-
-
-@given(st.integers(0, 10**6))
 def test_rows_that_are_shared_out_meet_all_leaves(seed):
     groups, leaf, rows = some_boxes(seed)
     likely = np.random.default_rng(seed).normal(size=len(leaf))
@@ -370,37 +332,3 @@ def test_rows_that_are_shared_out_meet_all_leaves(seed):
     for own, right in zip((np.ones(len(box)), label == 1), groups.held, strict=True):
         held = np.bincount(leaf[box].ravel(), np.repeat(own, 3), 12)
         np.testing.assert_array_equal(held, right)
-
-
-def two_boxes(n_first, n_second):
-    """Rows whose atom is known, and one of which nothing says which of two atoms it has."""
-    rows = np.array([n_first, n_second, 1])
-    group = np.array([0, 1, 2, 2])
-    box = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=bool)
-    none = np.zeros((3, 1), dtype=np.int64)
-    held = np.array([[float(rows.sum())], [0.0]])
-    return Groups(1, rows, none, box, group, held), np.zeros((4, 1), dtype=np.int64)
-
-
-def test_the_box_is_chosen_that_is_like_the_others():
-    for first, second in ((20, 4), (3, 11)):
-        groups, leaf = two_boxes(first, second)
-        share, likely = inside_boxes(groups, np.array([0, 2]))
-        np.testing.assert_array_equal(share, groups.box)
-        # Those that are known, the one that is not, and half a row each.
-        usual = np.array([first + 1, second + 1]) / (first + second + 2)
-        np.testing.assert_allclose(np.exp(likely), np.tile(usual, 2))
-        _, box = assign_rows_to_boxes(groups, leaf, likely, Clock.of(60))
-        assert box[-1] == (2 if first > second else 3)
-
-
-def test_of_a_box_values_are_as_likely_as_they_are_frequent():
-    # Two rows of one atom, three of another, and one of either of these two, not of the third.
-    box = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool)
-    none = np.zeros((3, 1), dtype=np.int64)
-    groups = Groups(1, np.array([2, 3, 1]), none, box, np.arange(3))
-    share, likely = inside_boxes(groups, np.array([0, 3]))
-    frequent = np.array([2 + 1 / 2 + 1 / 3, 3 + 1 / 2 + 1 / 3])
-    np.testing.assert_allclose(share[2], [*frequent / frequent.sum(), 0])
-    np.testing.assert_array_equal(share[:2], np.eye(3)[:2])
-    np.testing.assert_allclose(np.exp(likely[2]), frequent.sum() / 7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -58,13 +57,6 @@ def test_the_true_rows_pass_and_wrong_ones_fail_where_the_counts_differ(schema, 
         assert check.first.tree == t
         assert check.first.node in (before[t], after[t])
         assert f"tree {t}, leaf {check.first.node}" in str(check.first)
-
-
-@given(schemas(), st.integers(0, 2**32))
-def test_a_row_too_few_is_missed_in_every_tree(schema, seed):
-    release, X, y, _ = example(schema, seed)
-    check = check_rows(release, X[1:], y[1:])
-    assert check.misfit == len(release.trees)
 
 
 @pytest.mark.parametrize("make", [RandomForestClassifier, ExtraTreesClassifier])
@@ -146,19 +138,6 @@ def test_the_order_of_rows_matters_where_draws_differ():
     )
 
 
-def test_distinct_rows_are_compared_if_asked_for():
-    release, _, _, b = of_stump()
-    # Rows 1 and 2 together are drawn as often as row 0.
-    X, y = np.array([[1.0], [0.0], [0.0]]), np.array([1, 0, 0])
-    assert check_rows(release, X, y, b, use_distinct=False).ok
-    check = check_rows(release, X, y, b)
-    assert check.misfit == 2
-    assert check.first.unit == "distinct rows"
-    assert "1 distinct rows, these rows give 2" in str(check.first)
-    bare = replace(release, trees=tuple(t.with_counts(distinct=None) for t in release.trees))
-    assert check_rows(bare, X, y, b).ok
-
-
 def test_an_interrupt_stops_the_clock_and_the_handler_comes_back(request):
     # A process in the background starts with interrupts ignored.
     found = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -178,13 +157,6 @@ def test_an_interrupt_stops_the_clock_and_the_handler_comes_back(request):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_handler_comes_back_after_an_error():
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ValueError), Clock(1.0).until_interrupt():
-        raise ValueError
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 def test_a_part_of_a_clock_stops_alone_and_never_outlives_the_whole():
     clock = Clock(1000.0)
     part = clock.part(0.0)
@@ -196,13 +168,6 @@ def test_a_part_of_a_clock_stops_alone_and_never_outlives_the_whole():
     part.stop()
     assert part.stopped
     assert not clock.stopped
-
-
-def test_the_trace_keeps_improvements_only():
-    clock = Clock(1000.0)
-    for misfit in (9, 12, 4, 4, 0):
-        clock.part(1.0).record(misfit)
-    assert [i.misfit for i in clock.trace] == [9, 4, 0]
 
 
 def test_gaps_that_go_the_way_by_default_are_believed_where_the_schema_has_them():

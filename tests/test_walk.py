@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from helpers.cases import Stated
 from helpers.examples import examples
 from helpers.grids import columns_of_any_kind
-from helpers.releases import bootstrap_draws, drawn, random_tree, rows_at
+from helpers.releases import rows_at
 from helpers.walks import digest
 from treeleak.attacks import kernels
 from treeleak.attacks.large_grid.learned_prior import learned, near
@@ -25,7 +25,7 @@ from treeleak.attacks.large_grid.walk_kernels import LogPriorTables, WalkSetting
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core import compiled
 from treeleak.core.compiled import njit
-from treeleak.evidence import KnownDraws, evidence_for
+from treeleak.evidence import evidence_for
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows
@@ -76,27 +76,6 @@ def test_known_parts_are_counted_as_any_tree(seed, labelled, kind):
             assert (s.misfit(atoms, label) == 0) == (misfit == 0)
         else:
             assert s.misfit(atoms, label) == misfit
-
-
-def test_known_draws_hold_what_is_known_of_a_row_alone():
-    # Two rows are alike in what is known and differ in the class: they have two parts, and the
-    # values of one are as good as those of the other.
-    schema = Schema([Ordinal("a", 0, 3), Binary("b")])
-    X, y = np.array([[0, 1], [0, 0], [3, 1], [2, 0]], dtype=float), np.array([0, 1, 1, 0])
-    rng = np.random.default_rng(0)
-    trees = [random_tree(rng, [[0.5, 1.5, 2.5], [0.5]], 4) for _ in range(3)]
-    b = bootstrap_draws(3, 4, rng)
-    release = drawn(trees, ["a", "b"], X, y, 2, b)
-    columns = pd.DataFrame({"a": X[:, 0], "label": y})
-    known = KnownTables.of(release, schema, 4, None, columns, ordered=True)
-    geometry = known.geometry(release, counted=True)
-    parts = known.parts(geometry, rows=False)
-    s = RowConstraints.of_known(KnownDraws(geometry, b), geometry, y, np.zeros(4, bool), parts)
-    walker = Walker.started(s, 0)
-    walker, _ = walker.walked(50, WalkSettings(0.1, 0.2, 0.0, 2, False, False, False))
-    found = rows_at(geometry, walker.atoms)
-    first = list(geometry.release.feature_names).index("a")
-    assert found[:, first].tolist() == X[:, 0].tolist()
 
 
 @examples(100, fast=16)
@@ -186,30 +165,6 @@ def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     assert not walker.counts.multiplier.any()
     walker, _ = walker.walked(5, baths[0])
     check_kept(walker)
-
-
-def test_a_walk_ends_where_every_count_is_met():
-    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 3, "rows", 6)
-    walker = Walker.started(case.constraints, 0)
-    how_to = WalkSettings(0.5, 0.15, 0.1, 1, False, False, True)
-    walker, sweeps = walker.walked(5000, how_to)
-    assert walker.misfit == 0
-    assert sweeps < 5000
-
-
-def test_rows_change_places():
-    # Right but for their order, and what is missed is so dear that no row leaves its place alone.
-    schema = Schema([Ordinal("a", 0, 9), Ordinal("b", 0, 9), Binary("c")])
-    met = {True: 0, False: 0}
-    for seed in range(40):
-        case = Stated(schema, seed, "distinct", 8)
-        begin = case.truth[np.random.default_rng(seed).permutation(8)]
-        begin[:, -1] = case.truth[:, -1]
-        for trades in met:
-            walker = Walker.started(case.constraints, seed, begin)
-            walker, _ = walker.walked(10, WalkSettings(6.0, 0.0, 0.0, 0, trades, False, True))
-            met[trades] += walker.misfit == 0
-    assert met[True] >= met[False] + 8
 
 
 def _counting(sources):
@@ -358,18 +313,6 @@ def two_classes(kind: str) -> Stated:
         if several and both and len(case.release.trees) > 1:
             return case
     raise AssertionError
-
-
-def test_held_atoms_never_move():
-    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 11, "draws", 6)
-    s = case.constraints
-    held = np.full(s.held.shape, -1)
-    held[:, 0] = case.truth[:, 0]
-    s = replace(s, held=held)
-    walker = Walker.started(s, 0)
-    walker, _ = walker.walked(50, WalkSettings(0.2, 0.1, 0.0, 2, False, False, False))
-    assert (walker.atoms[:, 0] == case.truth[:, 0]).all()
-    check_kept(walker)
 
 
 @pytest.mark.parametrize("seed", range(4))

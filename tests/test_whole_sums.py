@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treeleak.attacks.loss_sums import meet_in_the_middle as module
@@ -103,18 +103,6 @@ def test_all_choices_of_shared_parts_that_meet_the_sums_are_found(seed, counted,
     assert work(items, sums) >= len(right)
 
 
-@given(SEEDS, st.booleans())
-def test_what_is_left_out_adds_up_to_the_rest(seed, alike):
-    rng = np.random.default_rng(seed)
-    items = shared_items(rng, 3, alike=alike)
-    rest, way = items.turned()
-    assert sorted(way.tolist()) == list(range(len(way)))
-    for own, left in zip(items.ways, rest.ways, strict=True):
-        # The first way leaves out nothing.
-        np.testing.assert_array_equal(left[rest.begin[:-1]], 0)
-        np.testing.assert_allclose(own[way] + left, own[items.highest][items.item])
-
-
 @pytest.mark.parametrize("rows", [-3, -1, 2, 6, 7, 9])
 def test_where_nothing_meets_the_sums_nothing_is_found(rows):
     second = np.array([0.2, 0.21, 0.17])
@@ -137,30 +125,6 @@ def test_from_both_ends_all_choices_are_found_where_there_is_room(seed, counted)
     if sums.second > 0:
         assert true in as_set(found)
         assert as_set(found) == brute_force(items, sums)
-
-
-@pytest.mark.parametrize("n", [9, 14])
-def test_thirty_numbers_of_single_precision_are_found_by_their_sums(n):
-    rng = np.random.default_rng(n)
-    first = rng.random(30).astype(np.float32)
-    second = (first * (1 - first)).astype(float)
-    items = of_equal_rows(np.ones(30, dtype=int), second, first.astype(float))
-    true = (rng.permutation(30) < n).astype(int)
-    sums = Sums(n, float(true @ second), float(true @ first.astype(float)) - 3, 1e-12, 1e-6)
-    assert meet_in_the_middle(items, sums, 2**16).tolist() == [true.tolist()]
-
-
-@given(SEEDS, st.integers(5, 200), st.booleans())
-def test_where_halves_do_not_fit_what_is_found_meets_the_sums(seed, n_most, counted):
-    rng = np.random.default_rng(seed)
-    items = shared_items(rng, 5)
-    _, sums = some_sums(rng, items, counted)
-    # Halves of nothing, and of all there is, do fit.
-    assume(0.1 < sums.second < items.second[items.highest].sum() - 0.1)
-    found = meet_in_the_middle(items, sums, n_most)
-    if found is not None:
-        assert as_set(found) <= brute_force(items, sums)
-        assert len(found)
 
 
 @pytest.mark.parametrize("n", [9, 31])

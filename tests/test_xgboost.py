@@ -254,15 +254,6 @@ def test_drawn_rows_show_by_training_on_others(method, seed):
         subsampled(replace(release, n_rows=239), release.sampling)
 
 
-def test_a_regressor_gives_its_rows_back():
-    model = xgboost.XGBRegressor(n_jobs=1).fit(ROWS, NUMBER)
-    schema = treeleak.Schema([treeleak.Ordinal(f"x{i}", 0, 3) for i in range(3)])
-    answer = treeleak.reconstruct(model, schema, time_limit=30)
-    found, true = (np.unique(rows, axis=0, return_counts=True) for rows in (answer.X, ROWS))
-    np.testing.assert_array_equal(found[0], true[0])
-    np.testing.assert_array_equal(found[1], true[1])
-
-
 @pytest.mark.parametrize(
     ("params", "y", "why"),
     [
@@ -273,23 +264,6 @@ def test_a_regressor_gives_its_rows_back():
 def test_what_is_not_covered_says_so(params, y, why):
     with pytest.raises(NotCovered, match=why):
         to_release(xgboost.XGBRegressor(n_estimators=2, **params).fit(ROWS, y))
-
-
-def test_several_targets_and_quantiles():
-    release = to_release(xgboost.XGBRegressor(n_estimators=2).fit(ROWS, np.c_[NUMBER, CLASS]))
-    assert [tree.output for tree in release.trees] == [0, 1, 0, 1]
-    assert all(tree.totals[0] == len(ROWS) for tree in release.trees)
-    own = {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.8]}
-    release = to_release(xgboost.XGBRegressor(n_estimators=2, **own).fit(ROWS, NUMBER))
-    assert [tree.output for tree in release.trees] == [0, 1, 0, 1]
-    assert release.n_rows == len(ROWS)
-
-
-def test_weights_of_rows_are_seen():
-    weight = np.random.default_rng(0).random(len(ROWS))
-    release = to_release(xgboost.XGBRegressor(n_estimators=2).fit(ROWS, NUMBER, weight))
-    assert "weighted" in release.not_covered
-    assert release.n_rows is None
 
 
 @pytest.mark.parametrize("y", [CLASS, NUMBER], ids=["class", "number"])

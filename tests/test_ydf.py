@@ -4,7 +4,6 @@ import gzip
 import json
 import shutil
 import struct
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy.special import expit, softmax
 import treeleak
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import context_of
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import read_model, to_release
@@ -23,7 +21,7 @@ from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers import protobuf
 from treeleak.release.readers.ydf import _crc, unaccounted
-from treeleak.release.statistics import GRADIENT, HESSIAN, MEAN, VALUE, VARIANCE
+from treeleak.release.statistics import GRADIENT, MEAN, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 
 MODELS = Path(__file__).parent / "models" / "ydf"
@@ -107,17 +105,6 @@ def changed(path, change):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_the_librarys_also_at_thresholds(name):
-    truth = TRUTH["models"][name]
-    release = to_release(MODELS / name)
-    found = predicted(release, frame(truth["tried"]))
-    assert np.allclose(found, truth["predictions"], rtol=0, atol=1e-6)
-    assert release.not_covered is None
-    assert release.maybe_missing == {"size"}
-    assert release.float_type == "float32"
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_leaves_count_the_rows_that_training_used(name):
     rows = frame(TRUTH["rows"])
     release = to_release(MODELS / name)
@@ -161,18 +148,6 @@ def test_nodes_sum_up_the_derivatives():
         margin = margin + tree.statistics.get(VALUE).values[leaf[:, t]]
 
 
-def test_l2_follows_from_the_first_tree():
-    ensemble = to_release(MODELS / "several").ensemble
-    assert (ensemble.fitting.l2, ensemble.fitting.loss) == (2.0, "softmax")
-    assert to_release(MODELS / "several").trees[0].statistics.get(HESSIAN) is not None
-
-
-def test_targets_have_means_and_variances():
-    tree = to_release(MODELS / "targets").trees[0]
-    assert tree.statistics.get(MEAN) is not None
-    assert tree.statistics.get(VARIANCE) is not None
-
-
 @pytest.mark.slow
 def test_a_forest_gives_its_rows_back():
     rows = frame(TRUTH["rows"])
@@ -181,12 +156,6 @@ def test_a_forest_gives_its_rows_back():
     assert len(found.X) == len(rows)
     age = rows["age"].to_numpy(float)
     assert np.mean((age >= found.lower["age"]) & (age <= found.upper["age"])) > 0.6
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_tree_is_taken_for_another_model(name):
-    content = read_model(MODELS / name)
-    assert other_models(content, to_release(content)) == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -294,17 +263,6 @@ def test_planted_rows_are_found_among_known_fields(copy):
         read_model(folder)
 
 
-def test_folders_in_folders_and_archives_are_read(tmp_path):
-    assets = shutil.copytree(MODELS / "single", tmp_path / "saved" / "assets")
-    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"\x08\x01graph")
-    packed = tmp_path / "model.zip"
-    with zipfile.ZipFile(packed, "w") as archive:
-        for file in Path(assets).iterdir():
-            archive.write(file, f"m/{file.name}")
-    for place in (tmp_path / "saved", packed):
-        assert to_release(place).origin == "YDF, random forest"
-
-
 def _blobs(raw):
     at = 8
     while at < len(raw):
@@ -363,16 +321,6 @@ def test_damage_is_named(copy, file, change, message):
     changed(folder / file, change)
     with pytest.raises(TreeleakError, match=message):
         to_release(folder)
-
-
-def test_missing_files_are_named(copy):
-    folder = copy()
-    (folder / NODES).unlink()
-    with pytest.raises(BadModel, match="num_node_shards is 1, and there are 0"):
-        read_model(folder)
-    (folder / "gradient_boosted_trees_header.pb").unlink()
-    with pytest.raises(BadModel, match="random_forest_header"):
-        read_model(folder)
 
 
 def test_a_packed_file_that_grows_is_refused(copy, monkeypatch):
