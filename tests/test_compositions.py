@@ -19,7 +19,6 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import SelectFromModel
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -29,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.older import frozen
 from helpers.patient import AMPLE
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.prepare import SEVERAL_COLUMNS
@@ -127,7 +127,7 @@ APART = {
 
 
 def frozen_in(outer):
-    return outer(FrozenEstimator(tree().fit(1 - X.to_numpy(), 1 - y)))
+    return outer(frozen(tree().fit(1 - X.to_numpy(), 1 - y)))
 
 
 @pytest.mark.parametrize("name", APART)
@@ -152,7 +152,7 @@ def test_models_that_were_fitted_before_are_not_joined():
     one, two = forest().fit(X, y), forest(1).fit(X[::-1], y[::-1])
     for model in (
         StackingClassifier([("a", one), ("b", two)], linear(), cv="prefit"),
-        VotingClassifier([("a", FrozenEstimator(one)), ("b", FrozenEstimator(two))]),
+        VotingClassifier([("a", frozen(one)), ("b", frozen(two))]),
     ):
         assert len(to_release(model.fit(X, y)).trees) == 8
 
