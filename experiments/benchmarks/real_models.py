@@ -319,7 +319,8 @@ def table(name: str) -> dict[str, Any]:
 def coded(X: Any) -> Any:
     """Give categories by their codes, for what knows no pandas categories."""
     if hasattr(X, "columns"):
-        X = X.assign(kind=X["kind"].cat.codes.astype(float))
+        words = X.select_dtypes("category").columns
+        X = X.assign(**{name: X[name].cat.codes.astype(float) for name in words})
     return X
 
 
