@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -45,7 +45,7 @@ def by_attack(board: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for attack, own in board[board.attack != POPULATION].groupby("attack", sort=False):
         rows, files = own["with rows"], own["files"]
-        line = {"attack": attack, "files": files.sum(), "with rows": rows.sum()}
+        line: dict[str, Any] = {"attack": attack, "files": files.sum(), "with rows": rows.sum()}
         line |= {name: own[name].sum(min_count=1) for name in _COUNTED}
         for name in ("error", "others"):
             line[name] = (own[name] * rows).sum() / rows.sum() if rows.sum() else None
