@@ -19,7 +19,6 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import SelectFromModel
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -29,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.older import frozen
 from helpers.patient import AMPLE
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.prepare import SEVERAL_COLUMNS
@@ -127,7 +127,7 @@ APART = {
 
 
 def frozen_in(outer):
-    return outer(FrozenEstimator(tree().fit(1 - X.to_numpy(), 1 - y)))
+    return outer(frozen(tree().fit(1 - X.to_numpy(), 1 - y)))
 
 
 @pytest.mark.parametrize("name", APART)

@@ -380,6 +380,13 @@ def test_the_public_names_are_those_of_the_page_and_are_typed_and_documented():
                 assert typed or parameter.name == "self", f"{told}({parameter.name})"
 
 
+def test_names_commands_and_options_of_1_0_stay():
+    """What is missing must be deprecated first (docs/stability.md); what is new is added here."""
+    frozen = json.loads((ROOT / "tests/frozen.json").read_text(encoding="utf-8"))
+    now = {name: sorted(options_of(own)) for name, own in COMMANDS.commands.items()}
+    assert frozen == {"names": sorted(IN_TREELEAK), "commands": now}
+
+
 def test_the_reference_of_commands_and_files_is_whole():
     """It is made for each build of the site: every option, and every key of every file."""
     made = runpy.run_path(str(ROOT / "tools" / "write_reference.py"))

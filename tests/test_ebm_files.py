@@ -29,7 +29,9 @@ def test_terms_count_the_rows_and_every_part_has_a_rule(path):
         found = np.bincount(leaves[:, t], minlength=tree.n_nodes)
         np.testing.assert_array_equal(found[tree.leaves], tree.totals[tree.leaves])
     assert release.maybe_missing == {"a"}
-    assert release.ranges == {name: (X[name].min(), X[name].max()) for name in "ab"}
+    assert set(release.ranges) == {*"ab"}
+    for name, ends in release.ranges.items():  # Parsers of CSV differ in the last digit.
+        assert ends == pytest.approx((X[name].min(), X[name].max()), rel=1e-14)
     assert not stored.leftovers
     entries = take_inventory(stored, Context(n_rows=len(X), release=release))
     assert not [entry.names for entry in entries if entry.unknown or entry.rows]

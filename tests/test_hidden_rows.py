@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_matrix, save_npz
+from sklearn import model_selection
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -39,12 +40,7 @@ from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest, 
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    HalvingGridSearchCV,
-    RandomizedSearchCV,
-    TunedThresholdClassifierCV,
-)
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -67,7 +63,7 @@ import treeleak
 from helpers.cli import run
 from helpers.examples import examples, spread
 from helpers.hidden_rows import WAYS, clean
-from helpers.older import made
+from helpers.older import made, sklearn_since
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -314,7 +310,8 @@ ON_NUMBERS = [
         TREE, {"max_depth": [*range(1, 40)], "min_samples_leaf": range(1, 50)}, n_iter=40, cv=2
     ),
     HalvingGridSearchCV(TREE, {"max_depth": [1, 2, 3, None]}, cv=2, random_state=0),
-    RFECV(TREE, cv=2), RFECV(TREE, cv=3, step=2), TunedThresholdClassifierCV(TREE, cv=2),
+    RFECV(TREE, cv=2), RFECV(TREE, cv=3, step=2),
+    *([model_selection.TunedThresholdClassifierCV(TREE, cv=2)] if sklearn_since(5) else []),
     CalibratedClassifierCV(TREE, cv=2), CalibratedClassifierCV(TREE, cv=2, method="isotonic"),
     VotingClassifier([("a", TREE), ("b", FOREST)]),
     StackingClassifier([("a", TREE), ("b", FOREST)], cv=2),

@@ -84,9 +84,9 @@ def test_text_from_outside_never_leaves(text):
 
 
 def test_a_message_stays_one_in_an_error_a_copy_and_a_file():
-    said = wording.CONTRADICTION(why=wording.WHY(why="leaf 7")).with_instead(
-        wording.CONTRADICTION(why="")
-    )
+    known = "the counts and the schema"
+    said = wording.CONTRADICTION(known=known, why=wording.WHY(why="leaf 7"))
+    said = said.with_instead(wording.CONTRADICTION(known=known, why=""))
     error = NotCovered(said)
     assert isinstance(message_of(error), Message)
     for other in (str(error), copy.deepcopy(said), pickle.loads(pickle.dumps(said))):

@@ -313,8 +313,11 @@ def test_the_command_replaces_cards_alone(audits, tmp_path):
     convert = ["convert", tmp_path / "audit.json", "--out", out, "--to"]
     out.write_text("Mine.\n")
     assert "--force" in run(*convert, "sarif").stderr
+    assert "is no model card" in run(*convert, "model-card").stderr
+    assert out.read_text() == "Mine.\n"
+    assert run(*convert, "model-card", "--force").exit_code == 0
     assert run(*convert, "model-card").exit_code == 0
-    assert "Mine." in out.read_text()
+    assert out.read_text().count("Mine.") == out.read_text().count("treeleak: begin") == 1
     assert run(*convert, "cyclonedx", "--force").exit_code == 0
     assert "did you mean 'sarif'" in run(*convert, "sarrif").stderr
     for name in ("internal.json", "absent.json"):

@@ -21,7 +21,6 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -29,6 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.older import frozen
 from treeleak.auditing.assessors.shadow_models import MATERIAL
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
 from treeleak.auditing.findings.verdict import of_auc, overall
@@ -415,7 +415,7 @@ def test_predictions_that_learned_nobody_tell_nobody():
 def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
     X, y = people(400)
     model = CalibratedClassifierCV(
-        FrozenEstimator(RandomForestClassifier(random_state=0).fit(X[:150], y[:150]))
+        frozen(RandomForestClassifier(random_state=0).fit(X[:150], y[:150]))
     )
     model.fit(X[:150], y[:150])
     options = {"control": X[150:], "control_y": y[150:], "time_limit": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.__main__ import app
-from experiments.shown import as_markdown
-from experiments.study import Table
 from experiments.zoo import run as zoo_run
 from experiments.zoo.attacks import find_attack
 from experiments.zoo.board import board, in_codes, measured, reasons, score
 from experiments.zoo.kinds import Kind, kinds
 from experiments.zoo.make import MODELS, TRUTH, entries, make, places, truth_of, unpacked
+from experiments.zoo.publish import by_attack, publish, with_board
 from experiments.zoo.run import attempt, carry_out, cases
 from experiments.zoo.tables import CODES, FLAGS, LOADERS, RAW, sample
 from treeleak.core.errors import BadInput
@@ -29,10 +29,7 @@ for library in ("xgboost", "lightgbm", "statsmodels", "sksurv"):
     pytest.importorskip(library)
 
 DOCS = Path(__file__).parents[1] / "docs"
-SHOWN = (
-    "family", "attack", "files", "with rows", "decided", "leak shown", "error", "others",
-    "rows right", "in order",
-)  # fmt: skip
+MARK = "<!-- made by python -m experiments zoo publish: {} -->\n<!-- end -->"
 KINDS = ("tree", "xgb-default", "lgbm-default", "raw-one-tree", "regression-tree", "private-1")
 
 
@@ -226,7 +223,46 @@ def test_the_command_makes_runs_and_shows(tmp_path):
     assert len(pd.read_csv(tmp_path / "zoo" / "scores.csv")) == 4
 
 
-def test_the_table_of_the_page_is_the_stored_board():
-    lines = pd.read_csv(DOCS / "reproduction" / "zoo" / "board.csv")
-    table = Table("zoo", "", lines[lines.attack != "population"][[*SHOWN]])
-    assert as_markdown(table) in (DOCS / "zoo.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["zoo.md", "report.md"])
+def test_documents_say_what_the_stored_board_says(name):
+    text = (DOCS / name).read_text(encoding="utf-8")
+    stored = pd.read_csv(DOCS / "reproduction" / "zoo" / "board.csv")
+    assert with_board(text, stored) == text, "make it anew: docs/zoo.md says how"
+    assert with_board(text, stored.assign(files=stored.files + 1)) != text
+
+
+def test_the_picture_of_the_board_is_the_stored_one(tmp_path):
+    kept = DOCS / "reproduction" / "zoo" / "board.svg"
+    own = tmp_path / "board.csv"
+    own.write_bytes(kept.with_suffix(".csv").read_bytes())
+    document = tmp_path / "a.md"
+    document.write_text(
+        "<!-- made by python -m experiments zoo publish: zoo-attacks -->\n<!-- end -->"
+    )
+    publish(own, [document])
+    assert document.read_text() == with_board(document.read_text(), pd.read_csv(own))
+    texts = [
+        re.findall(r"<text[^>]*>([^<]*)<", p.read_text()) for p in (kept, own.with_suffix(".svg"))
+    ]
+    assert texts[0] == texts[1]
+    assert "XGBoost" in texts[0]
+
+
+def test_sums_over_families_count_each_file_once():
+    stored = pd.read_csv(DOCS / "reproduction" / "zoo" / "board.csv")
+    own, whole = stored[stored.attack == "treeleak"], by_attack(stored).set_index("attack")
+    line = whole.loc["treeleak"]
+    assert (line["files"], line["decided"]) == (own.files.sum(), own.decided.sum())
+    assert own.error.min() < line["error"] < own.error.max()
+    assert whole.loc["DRAFT", "decided"] is None
+
+
+def test_only_known_marks_and_boards_are_written(tmp_path):
+    with pytest.raises(BadInput, match="no such file"):
+        publish(tmp_path / "none.csv", [])
+    with pytest.raises(BadInput, match="is called 'none'"):
+        with_board(MARK.format("none"), pd.DataFrame())
+    plain = tmp_path / "a.md"
+    plain.write_text("| a |")
+    with pytest.raises(BadInput, match="no table in it is marked"):
+        publish(DOCS / "reproduction" / "zoo" / "board.csv", [plain])

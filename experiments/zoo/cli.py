@@ -13,6 +13,7 @@ from experiments.zoo.attacks import ATTACKS
 from experiments.zoo.board import board, reasons, score
 from experiments.zoo.kinds import kinds
 from experiments.zoo.make import make, places
+from experiments.zoo.publish import publish
 from experiments.zoo.run import AUDIT, carry_out, cases
 from treeleak.cli.application import commands
 from treeleak.cli.files import say
@@ -82,3 +83,15 @@ def board_(folder: Folder, csv: Csv = None) -> None:
     if csv is not None:
         write_file(csv, lines.to_csv(index=False, float_format="%.4g"))
         CONSOLE.print(str(csv), markup=False)
+
+
+@app.command("publish")
+def publish_(
+    csv: Annotated[Path, typer.Argument(metavar="CSV", help="What `board --csv` wrote.")],
+    documents: Annotated[
+        list[Path], typer.Argument(metavar="DOCUMENT...", help="Their marked tables are renewed.")
+    ],
+) -> None:
+    """Write a board into documents, and draw it beside the CSV."""
+    for path in publish(csv, documents):
+        say(str(path))

@@ -1,3 +1,3 @@
 """The version, read by the build and by every result."""
 
-__version__ = "0.9.0"
+__version__ = "1.0.0"

@@ -41,3 +41,11 @@ def needs_sklearn(minor: int, what: str) -> None:
 def constants() -> int:
     """Variables that OR-Tools makes for constants: 9.10 keeps one that is always true."""
     return int(tuple(map(int, version("ortools").split(".")[:2])) <= (9, 10))
+
+
+def frozen(model: Any) -> Any:
+    """Wrap a fitted model so that no other fit changes it; skip where nothing does that."""
+    needs_sklearn(6, "FrozenEstimator")
+    from sklearn.frozen import FrozenEstimator
+
+    return FrozenEstimator(model)

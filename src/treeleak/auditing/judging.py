@@ -104,7 +104,12 @@ class Ruling:
         counted = Counter[str](check.state for check in self.checks)
         states = (s for s in ("violated", "not assessed") if counted[s])
         parts = [f"{counted[s]} of {len(self.checks)} checks {s}" for s in states]
-        return f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)}."
+        known = (*self.policy.limits, "forbidden_parts")
+        limits = sum(c.key in known or c.key.startswith(OF_COLUMN) for c in self.checks)
+        return (
+            f"Does not meet the policy {self.policy.name!r}: {', '.join(parts)} "
+            f"({limits} of the {len(self.checks)} are limits)."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the ruling (formats/audit.schema.json)."""

@@ -91,7 +91,9 @@ class Audit(AuditResults):
             rows, how = m.came_back
             if rows and decided.code not in _LEADING and self.reconstruction is not None:
                 n = self.reconstruction.n_rows
-                exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n))
+                free = len(self.reconstruction.free_columns)
+                untested = wording.UNTESTED(columns=free) if free else ""
+                exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n), untested=untested)
                 lead = wording.CAME_BACK(
                     rows=FigureWithSupport(rows, n), how=how,
                     exactly=exact if rows == m.located_rows > m.exact_rows else "",

@@ -201,9 +201,7 @@ LEFT_RULE = MessageTemplate(
 
 # --------------------------------------------------------------------------- reconstruction: proofs
 
-CONTRADICTION = MessageTemplate(
-    "no_rows_fit", "No rows fit the counts and the schema{why:message}."
-)
+CONTRADICTION = MessageTemplate("no_rows_fit", "No rows fit {known}{why:message}.")
 WHY = MessageTemplate("why", ": {why:foreign}")
 ALL_GIVEN = MessageTemplate(
     "all_rows_given", "All {rows:people} rows were given, so nothing was left to rebuild."
@@ -211,8 +209,7 @@ ALL_GIVEN = MessageTemplate(
 UNFINISHED = MessageTemplate("unfinished", "But the audit is not complete: {why:message}.")
 UNIQUE = MessageTemplate(
     "rows_unique",
-    "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit the counts "
-    "and the schema.",
+    "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit {known}.",
 )
 UNIQUE_RULE = MessageTemplate("rule_rows_unique", "The file proves all rows.")
 ALIKE = MessageTemplate(
@@ -291,7 +288,7 @@ COMPARED = MessageTemplate(
 CAME_BACK = MessageTemplate(
     "rows_came_back", "{rows:share} of the training rows were rebuilt {how}{exactly:message}."
 )
-EXACTLY = MessageTemplate("rows_exactly", "; {rows:share} on all values")
+EXACTLY = MessageTemplate("rows_exactly", "; {rows:share} on all values{untested:message}")
 IN_ORDER = MessageTemplate("in_order", ", {rows:share} in their own place")
 TARGETS = MessageTemplate(
     "targets_rebuilt",

@@ -15,4 +15,4 @@ FORMATS: Mapping[str, Callable[[Sequence[Summary], str], str]] = {
 """What writes audits, given what stands in the file so far; empty where that is replaced."""
 
 ADDING = frozenset({"model-card"})
-"""Those that add to a file that is there."""
+"""Those that add to a file that is there, if that is one of them; else only where told to."""

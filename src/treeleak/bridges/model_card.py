@@ -13,6 +13,7 @@ from treeleak.bridges.summary import Summary, summary_of
 
 TITLE = "Training data disclosure"
 KEY = "treeleak"
+_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n((?:.*?\n)??)---[ \t]*(?:\r?\n|$)", re.DOTALL)
 _BEGINS, _ENDS = "<!-- treeleak: begin -->", "<!-- treeleak: end -->"
 
 
@@ -70,9 +71,14 @@ def render(audits: Sequence[Summary], before: str = "") -> str:
     return f"---\n{kept}{KEY}:\n{entries}---\n{text}"
 
 
+def is_card(text: str) -> bool:
+    """Say whether a text is a model card: front matter, or an earlier section of treeleak."""
+    return _BEGINS in text or bool(_FRONT_MATTER.match(text))
+
+
 def _parted(card: str) -> tuple[str, str]:
     """Part a card into the lines of its front matter and the rest."""
-    found = re.match(r"\ufeff?---[ \t]*\r?\n((?:.*?\n)??)---[ \t]*(?:\r?\n|$)", card, re.DOTALL)
+    found = _FRONT_MATTER.match(card)
     return ("", f"\n{card}") if found is None else (found[1] or "", card[found.end() :])
 
 

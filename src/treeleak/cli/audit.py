@@ -65,7 +65,7 @@ def audit(
         typer.Option(
             metavar="FILE",
             help="Conditions for a release (TOML). If the model fails one, or one was not "
-            "assessed, the exit status is 4.",
+            "assessed, the exit status is 4, as it is if time ran out (3 without a policy).",
         ),
     ] = None,
     json: Annotated[

@@ -36,7 +36,8 @@ def convert(
         typer.Option(
             metavar="FILE",
             help="Where to write it, if not to the terminal. A model card that is there is "
-            "added to: an earlier section of treeleak is replaced, the rest stays.",
+            "added to: an earlier section of treeleak is replaced, the rest stays. Other files "
+            "need --force.",
         ),
     ] = None,
     folder: Annotated[
@@ -52,6 +53,7 @@ def convert(
     """Write audits for other tools: what the releasable edition says, and no more."""
     from treeleak.batch.index import MOST_BYTES
     from treeleak.bridges.formats import ADDING, FORMATS
+    from treeleak.bridges.model_card import is_card
     from treeleak.bridges.summary import read_summaries
 
     if to not in FORMATS:
@@ -60,6 +62,11 @@ def convert(
     if out is not None and to in ADDING:
         check_place(out, *audits)
         before = read_text(out, MOST_BYTES, BadInput) if out.exists() else ""
+        if before.strip() and not (force or is_card(before)):
+            raise BadInput(
+                f"{out}: is no model card: it has neither front matter nor a section of treeleak; "
+                "--force adds them"
+            )
     elif out is not None:
         check_free(out, force, *audits)
     found = [summary for place in audits for summary in read_summaries(place, folder)]

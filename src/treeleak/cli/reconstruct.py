@@ -100,9 +100,8 @@ def reconstruct(
     stopped = "interrupted, " if result.interrupted else ""
     if result.X is None:
         if result.status == "infeasible":
-            raise BadInput(
-                f"{model}: no rows fit the counts and the schema: {result.contradiction}"
-            )
+            values = "the schema" if known else "the values that the thresholds suggest"
+            raise BadInput(f"{model}: no rows fit the counts and {values}: {result.contradiction}")
         say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
         raise typer.Exit(status_of(result))
     table, name = result.X, ""

@@ -110,7 +110,10 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         return "Another model in the file discloses training rows.", (leaks[0]["text"], *more)
     if m is not None:
         share, how = facts.came_back(m)
-        exactly = f"; {percent(m['exact_rows'])} on all values" * (share > m["exact_rows"])
+        free = len((found["reconstruction"] or {}).get("free_columns", ()))
+        untested = f" (no tree tests {free} of the columns)" * bool(free)
+        exactly = f"; {percent(m['exact_rows'])} on all values{untested}"
+        exactly *= share > m["exact_rows"]
         answer = f"{percent(share)} of the training rows can be rebuilt {how}{exactly}."
         if found["verdict"] == NO_LEAK and not facts.severe(found):
             more.insert(0, answer)

@@ -199,7 +199,14 @@ def _measurement(document: Doc, rebuilt: Reconstruction) -> Group:
     rows = _indented((what, n) for what, n, _ in facts.of_measured(document, digits))
     judged = facts.judged(m)
     left_out = [Text(t) for t in facts.left_out(judged)]
-    return Group(head, figures(rows), Text(), *left_out, _yardsticks(judged, digits))
+    told = any(by_chance(y["nearer"]) for y in judged["yardsticks"])
+    chance = [Text(_BY_CHANCE, style="dim")] * told
+    return Group(head, figures(rows), Text(), *left_out, _yardsticks(judged, digits), *chance)
+
+
+_BY_CHANCE = (
+    "By chance: how probable so large a margin is if the rebuilt rows are no better than that line."
+)
 
 
 def _yardsticks(m: Doc, digits: int) -> Table:

@@ -259,7 +259,7 @@ class _Points:
         but ``weight``, shape (n_atoms,).
         """
         entries = sparse.coo_array(share[row])
-        line, pair = entries.coords
+        line, pair = entries.row, entries.col
         low, high, wanted = self.lowest[pair, a], self.highest[pair, a], atom[line]
         below = np.append(0.0, np.cumsum(weight))
         part = weight[wanted] / (below[high + 1] - below[low])

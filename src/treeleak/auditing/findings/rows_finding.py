@@ -80,7 +80,9 @@ def of_rows(
     """
     if rebuilt.status == "infeasible":
         why = "" if rebuilt.contradiction is None else wording.WHY(why=rebuilt.contradiction)
-        message = wording.CONTRADICTION(why=why).with_instead(wording.CONTRADICTION(why=""))
+        known = _known(audit.schema_provided)
+        message = wording.CONTRADICTION(known=known, why=why)
+        message = message.with_instead(wording.CONTRADICTION(known=known, why=""))
         return [_finding(OPEN, message)]
     if rebuilt.n_rows and rebuilt.given.all():
         return [_finding(OPEN, wording.ALL_GIVEN(rows=rebuilt.n_rows))]
@@ -137,6 +139,7 @@ def _proved(
             rows=n - provided,
             not_given=" that were not given" * bool(provided),
             order=", in their order" * rebuilt.ordered,
+            known=_known(bool(under)),
         )
         rule = wording.UNIQUE_RULE()
         if rebuilt.ordered or _stand_apart(rebuilt):
@@ -146,8 +149,7 @@ def _proved(
     if not singled_out:
         return []
     in_class = " within their class" * rebuilt.labelled
-    free = len(rebuilt.free_columns)
-    unused_columns = wording.UNTESTED(columns=free) if free else ""
+    unused_columns = _untested(rebuilt)
     alone = wording.ALONE(
         alone=singled_out, rows=n, under=under, in_class=in_class, untested=unused_columns
     )
@@ -161,6 +163,18 @@ def _proved(
         proved=proved, rows=n, under=under, alone=singled_out, untested=unused_columns
     )
     return [_finding(LEAK, text, evidence=wording.NUMBERED_RULE(), fix=fix)]
+
+
+def _known(schema_provided: bool) -> str:
+    """Name what rows have to fit: no schema where none was given."""
+    values = "the schema" if schema_provided else "the values that the thresholds suggest"
+    return f"the counts and {values}"
+
+
+def _untested(rebuilt: Reconstruction) -> Message | str:
+    """Say of how many columns the model holds nothing."""
+    free = len(rebuilt.free_columns)
+    return wording.UNTESTED(columns=free) if free else ""
 
 
 def _of_targets(rebuilt: Reconstruction) -> list[Finding]:
@@ -290,7 +304,7 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
     rows, how = came_back(m.exact_rows, m.located_rows, None)
     in_order = m.exact_in_order if how == "exactly" else m.located_in_order
-    exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n))
+    exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n), untested=_untested(rebuilt))
     if m.targets is not None and m.targets >= rows:
         yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
     yield wording.COMPARED(

@@ -1,0 +1,119 @@
+"""The board of the zoo in documents: marked tables and a picture, all from the stored CSV.
+
+A table stands between ``<!-- made by python -m experiments zoo publish: NAME -->`` and
+``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.drawing import COLOURS, MARKERS, styled
+from experiments.shown import as_markdown, write_figures
+from experiments.study import Table
+from experiments.zoo.board import POPULATION
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKED = re.compile(
+    r"(?P<head><!-- made by python -m experiments zoo publish: (?P<name>[a-z-]+) -->\n)"
+    r".*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+_FAMILIES = (
+    "family", "attack", "files", "with rows", "decided", "leak shown", "error", "others",
+    "rows right", "in order",
+)  # fmt: skip
+_COUNTED = ("decided", "leak shown")
+
+
+def by_family(board: pd.DataFrame) -> pd.DataFrame:
+    """All lines but those of the population, which the column *others* has beside each."""
+    return _whole(board[board.attack != POPULATION][[*_FAMILIES]])
+
+
+def by_attack(board: pd.DataFrame) -> pd.DataFrame:
+    """Sums over families; errors are means over the files that have rows, shares over all."""
+    lines = []
+    for attack, own in board[board.attack != POPULATION].groupby("attack", sort=False):
+        rows, files = own["with rows"], own["files"]
+        line: dict[str, Any] = {"attack": attack, "files": files.sum(), "with rows": rows.sum()}
+        line |= {name: own[name].sum(min_count=1) for name in _COUNTED}
+        for name in ("error", "others"):
+            line[name] = (own[name] * rows).sum() / rows.sum() if rows.sum() else None
+        line["rows right"] = (own["rows right"] * files).sum() / files.sum()
+        lines.append(line)
+    return _whole(pd.DataFrame(lines))
+
+
+def _whole(lines: pd.DataFrame) -> pd.DataFrame:
+    """Write counts without decimals: a line without one makes all of them floats."""
+    return lines.assign(**{n: lines[n].astype("Int64").astype(object) for n in _COUNTED}).where(
+        lines.notna(), None
+    )
+
+
+TABLES = {"zoo-families": by_family, "zoo-attacks": by_attack}
+
+
+def with_board(text: str, board: pd.DataFrame) -> str:
+    """Write the marked tables of a text anew.
+
+    Raises
+    ------
+    BadInput
+        If a mark has a name that is not known.
+    """
+
+    def made(mark: re.Match[str]) -> str:
+        if mark["name"] not in TABLES:
+            raise BadInput(f"no table is called {mark['name']!r}: {', '.join(TABLES)}")
+        body = as_markdown(Table(mark["name"], "", TABLES[mark["name"]](board)))
+        return f"{mark['head']}\n{body}\n{mark['end']}"
+
+    return _MARKED.sub(made, text)
+
+
+def picture(board: pd.DataFrame) -> dict[str, Figure]:
+    """Draw the error of each family's rows beside that of other rows of the tables."""
+    from matplotlib.figure import Figure
+
+    own = board[(board.attack == "treeleak") & board.error.notna()].sort_values("error")
+    with styled():
+        figure = Figure(figsize=(6.8, 0.2 * len(own) + 0.9))
+        ax = figure.subplots()
+        for k, (name, label) in enumerate((("error", "treeleak"), ("others", "other rows"))):
+            ax.plot(own[name], own.family, MARKERS[k], color=COLOURS[k], label=label)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("mean distance of a value from the true one")
+        ax.invert_yaxis()
+        ax.legend(loc="lower right")
+    return {"board": figure}
+
+
+def publish(csv: Path, documents: Sequence[Path]) -> list[Path]:
+    """Renew marked tables of documents, and the picture beside the CSV; say what was written.
+
+    Raises
+    ------
+    BadInput
+        If there is no board, or a document has no mark.
+    """
+    if not csv.is_file():
+        raise BadInput(f"{csv}: no such file; `python -m experiments zoo board --csv` writes it")
+    board = pd.read_csv(csv)
+    texts = {path: path.read_text(encoding="utf-8") for path in documents}
+    for path, text in texts.items():
+        if not _MARKED.search(text):
+            raise BadInput(f"{path}: no table in it is marked as made from the board")
+    for path, text in texts.items():
+        write_file(path, with_board(text, board))
+    return [*write_figures(picture(board), csv.parent, endings=("svg",)), *documents]
