@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import pandas as pd
 
-from experiments.drawing import COLOURS, MARKERS, styled
-from experiments.shown import as_markdown, write_figures
+from experiments.shown import as_markdown
 from experiments.study import Table
 from experiments.zoo.board import POPULATION
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MARKED = re.compile(
     r"(?P<head><!-- made by python -m experiments zoo publish: (?P<name>[a-z-]+) -->\n)"
@@ -33,6 +30,17 @@ _FAMILIES = (
     "rows right", "in order",
 )  # fmt: skip
 _COUNTED = ("decided", "leak shown")
+_STYLE = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "lines.markersize": 3.5,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "treeleak",
+}
 
 
 def by_family(board: pd.DataFrame) -> pd.DataFrame:
@@ -82,21 +90,25 @@ def with_board(text: str, board: pd.DataFrame) -> str:
     return _MARKED.sub(made, text)
 
 
-def picture(board: pd.DataFrame) -> dict[str, Figure]:
-    """Draw the error of each family's rows beside that of other rows of the tables."""
+def picture(board: pd.DataFrame) -> bytes:
+    """Draw the error of each family's rows beside that of other rows of the tables, as SVG."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    own = board[(board.attack == "treeleak") & board.error.notna()].sort_values("error")
-    with styled():
+    own, out = board[(board.attack == "treeleak") & board.error.notna()], BytesIO()
+    own = own.sort_values("error")
+    with rc_context(cast(Any, _STYLE)):
         figure = Figure(figsize=(6.8, 0.2 * len(own) + 0.9))
         ax = figure.subplots()
-        for k, (name, label) in enumerate((("error", "treeleak"), ("others", "other rows"))):
-            ax.plot(own[name], own.family, MARKERS[k], color=COLOURS[k], label=label)
+        for name, label, look in (("error", "treeleak", "o"), ("others", "other rows", "s")):
+            ax.plot(own[name], own.family, look, label=label)
         ax.set_xlim(left=0)
         ax.set_xlabel("mean distance of a value from the true one")
         ax.invert_yaxis()
         ax.legend(loc="lower right")
-    return {"board": figure}
+        # Without a date, equal boards give equal files.
+        figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    return out.getvalue()
 
 
 def publish(csv: Path, documents: Sequence[Path]) -> list[Path]:
@@ -116,4 +128,6 @@ def publish(csv: Path, documents: Sequence[Path]) -> list[Path]:
             raise BadInput(f"{path}: no table in it is marked as made from the board")
     for path, text in texts.items():
         write_file(path, with_board(text, board))
-    return [*write_figures(picture(board), csv.parent, endings=("svg",)), *documents]
+    drawn = csv.parent / "board.svg"
+    write_file(drawn, picture(board))
+    return [drawn, *documents]
