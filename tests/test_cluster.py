@@ -77,7 +77,7 @@ def test_the_same_command_on_a_cluster(cluster, tmp_path, monkeypatch):
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
-    from treeleak.batch import cluster as cluster_module
+    from treeleak.batch import index as cluster_module
 
     monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
     store = Store(tmp_path / "runs.sqlite")

@@ -253,7 +253,7 @@ FORMATS: Mapping[str, Format] = {
     "xgboost ubj": (".ubj", _stored("boosted/xgboost-*/*.ubj"), of_bytes, used),
     "xgboost, old": (".model", _stored("printed/*/*.model"), of_bytes, used),
     "lightgbm": (".txt", _stored("boosted/lightgbm-*/*.txt"), of_text, used),
-    "printed": (".txt", _stored("printed/xgboost-3*/*.txt"), of_text, used),
+    "printed": (".json", _stored("printed/xgboost-3*/*.printed.json"), of_json, used),
     "catboost": (".json", _stored("boosted/catboost-*/*.json"), of_json, used),
     "EBM": (".json", _stored("ebm/*.json"), of_json, used),
     "ONNX": (".onnx", _stored("exchange/*.onnx"), of_bytes, used),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -20,6 +21,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.city_hash import category_hash
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.catboost_ctr import codes_of
+from treeleak.release.adapters.xgboost.printed import steps_of
 
 _NO_PARENT, _ADDED = 2**31 - 1, 1e-4
 """How XGBoost writes that a node has no parent, and how far sums in single precision may be off."""
@@ -58,8 +60,13 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         if not (size := str(inside(listed[t], "tree_param", "size_leaf_vector"))).isdecimal()
         or int(size[:9]) < 2
     }
+    if not {"objective", "attributes"} & {*learner} and len(read) == len(listed):
+        for t, step in enumerate(steps_of(listed) or ()):
+            if t in lists and "base_weights" not in lists[t].held:
+                lists[t] = replace(lists[t], held={**lists[t].held, "base_weights": step})
     for t, key in odd_steps(lists):
-        yield ("trees", t, key), listed[t][key]
+        if key in listed[t]:
+            yield ("trees", t, key), listed[t][key]
     for t, tree in enumerate(listed):
         for key in _odd_lists(read[t]) if t in read else ():
             if key == "base_weights" and loss in _SET_ANEW:

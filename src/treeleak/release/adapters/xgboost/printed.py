@@ -105,9 +105,10 @@ def of_printed(stored: StoredObject, release_of: Callable[[Model], Release]) -> 
     if loss in (LOGISTIC, SOFTMAX) and (settings := _settings(trees)) is not None:
         rate, l2 = settings
         config = {"eta": f"{rate!r:.39}", "reg_lambda": f"{l2!r:.39}"}
-        # No dump prints the values of inner nodes.
-        steps = [weighed / weight / rate for weighed, weight in (t.weighed(l2) for t in trees)]
-        raw = [{**tree, "base_weights": own} for tree, own in zip(raw, steps, strict=True)]
+        raw = [
+            {**tree, "base_weights": step}
+            for tree, step in zip(raw, _steps(trees, *settings), strict=True)
+        ]
     param = {"base_score": f"{base:.9g}", "num_class": str(outputs if outputs > 1 else 0)}
     whole = {
         **learner, "objective": {"name": loss},
@@ -124,6 +125,23 @@ def of_printed(stored: StoredObject, release_of: Callable[[Model], Release]) -> 
         ensemble = replace(ensemble, objective="", fitting=None)
     note = PRINTED(loss=_COUNTED if loss == WHOLE else loss)
     return replace(release, ensemble=ensemble, notes=(note, *release.notes))
+
+
+def steps_of(raw: Sequence[Mapping[str, Any]]) -> list[FloatArray] | None:
+    """Work out the values of all nodes, which no dump prints, from leaves, sums and gains.
+
+    None where no learning rate and lambda fit the gains, or a tree is broken.
+    """
+    try:
+        trees = [_arrays(tree, t) for t, tree in enumerate(raw)]
+    except BadModel:
+        return None
+    settings = _settings(trees)
+    return None if settings is None else _steps(trees, *settings)
+
+
+def _steps(trees: Sequence[_Printed], rate: float, l2: float) -> list[FloatArray]:
+    return [weighed / weight / rate for weighed, weight in (tree.weighed(l2) for tree in trees)]
 
 
 def _arrays(raw: Mapping[str, Any], t: int) -> _Printed:
