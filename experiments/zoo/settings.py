@@ -174,7 +174,7 @@ def _saved(model: Any, path: Path, form: str, **how: Any) -> Path:
 
 def make_xgboost(params: dict[str, Any], data: dict[str, Any], path: Path) -> Path:
     """Train and save a model of XGBoost; say where."""
-    import xgboost as xgb
+    xgb = importlib.import_module("xgboost")
 
     matrix = xgb.DMatrix(data["X"], data["y"], enable_categorical=hasattr(data["X"], "columns"))
     given = {"max_depth": 3, "objective": "binary:logistic", "verbosity": 0, **own(params)}
@@ -184,7 +184,7 @@ def make_xgboost(params: dict[str, Any], data: dict[str, Any], path: Path) -> Pa
 
 def make_lightgbm(params: dict[str, Any], data: dict[str, Any], path: Path) -> Path:
     """Train and save a model of LightGBM; say where."""
-    import lightgbm as lgb
+    lgb = importlib.import_module("lightgbm")
 
     categories = params.get("_categories")
     X = data["X"] if categories is None else coded(data["X"])
