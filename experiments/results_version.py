@@ -91,6 +91,13 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Grids too large to list: rows walk to the counts alone. No integer program is asked, "
             "no walk looks for rows that thresholds lie halfway between, and rules are refused.",
         ),
+        61: (
+            ("boosted",),
+            "Drawn boosted models: once sums react to single rows, only kinds that a row may be of "
+            "are weighed; rows in each other's place are exchanged, and rows that fit are held "
+            "while the others are fitted anew. Particles stand for cells that are too many for "
+            "the time.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -13,8 +13,9 @@ from sklearn.ensemble import GradientBoostingClassifier
 import treeleak
 from helpers.patient import AMPLE
 from treeleak.attacks.known_draws import particle_kernels as kernels
+from treeleak.attacks.known_draws.leaf_sums import Coordinates
 from treeleak.attacks.known_draws.particles import Fit, Known, by_particles
-from treeleak.attacks.known_draws.sums_dual import Candidates, Coordinates, Dual
+from treeleak.attacks.known_draws.sums_dual import Candidates, Dual
 from treeleak.attacks.known_draws.sums_of_loss import _CANDIDATE, _Fit, _written
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import Pool

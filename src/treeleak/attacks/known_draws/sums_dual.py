@@ -7,80 +7,34 @@ row counts in the leaf of its cell: 1, the second derivative of the loss, or the
 the sum of the log-normalisers minus lambda times the sums, is convex and smooth, and never below 0
 if any rows meet all sums. The scores of all rows in all cells are a product of two matrices; once
 most of them are unlikely, only those of the likely ones are worked out (:class:`Candidates`).
-
-Sums of one leaf say nearly the same. So multipliers are measured in coordinates in which the sums
-of a leaf vary alone and alike: a preconditioner of blocks of one leaf each (Nocedal and Wright,
-Numerical Optimization, 2006, section 5.1).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import sums_kernels as kernels
+from treeleak.attacks.known_draws.leaf_sums import Coordinates, LeafSums, Singles
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
-from treeleak.evidence import DrawnLossSums, LinearConstraints
+from treeleak.evidence import DrawnLossSums
 from treeleak.partition import Partition
 
 _ROOM = 2**26
 """Scores that are held at once, of all threads: 256 MiB."""
-_LEAST_VARIANCE = 1e-2
-"""Share of a statement's usual variance that it is taken to have at least."""
 _ALONE = 0.5
 """Variance of a leaf's sum of each kind, beside what is open, in squares of what a row counts: sums
 are those of whole rows, and say no more than this allows."""
 _UNLIKELY, _INFINITE = 1e-4, 1e12
 """Probability of a kind that is no part of what a row is expected to count; and the variance of
 sums that are not known."""
-Singles = NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class LeafSums:
-    """Statements of one kind, by the leaves that they are about."""
-
-    constraints: LinearConstraints
-    place: IntArray
-    """Shape (n_leaves,). Statement that each leaf has part in; -1 where none."""
-
-    @classmethod
-    def of(cls, constraints: LinearConstraints, n_leaves: int) -> LeafSums:
-        """Find the leaves."""
-        place = np.arange(n_leaves) if constraints.place is None else constraints.place
-        return cls(constraints, np.where(place < len(constraints.right), place, -1))
-
-    def counts(self, leaf: NDArray[np.int32], n_classes: int) -> Singles:
-        """What rows of all kinds count, shape (n_kinds, n_trees); ``leaf``: of all cells."""
-        function, out = self.constraints.counts, list[Singles]()
-        for c in range(n_classes):
-            if function is not None and (not c or self.constraints.by_label):
-                each = function(leaf, np.full(len(leaf), c, dtype=np.int64)).astype(np.float32)
-            elif not c:
-                each = np.ones(leaf.shape, dtype=np.float32)
-            out.append(each)
-        return np.concatenate(out)
-
-    @property
-    def alone(self) -> bool:
-        """Whether each leaf has a statement of its own."""
-        used = self.place[self.place >= 0]
-        return len(np.unique(used)) == len(used)
-
-    def at_leaves(self, numbers: FloatArray) -> FloatArray:
-        """Numbers of the statements at their leaves; 0 where a leaf has none."""
-        return np.where(self.place >= 0, numbers[self.place], 0.0)
-
-    def of_statements(self, numbers: FloatArray) -> FloatArray:
-        """Numbers of leaves, added up for each statement."""
-        there, n = self.place >= 0, len(self.constraints.right)
-        return np.bincount(self.place[there], numbers[there], n).astype(float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +68,24 @@ class Candidates:
 
     def at(self, kind: IntArray) -> IntArray:
         """Candidate of each row that is of some kind, shape (n_rows,)."""
-        width = int(max(self.kind.max(), kind.max())) + 1
-        return np.searchsorted(self.row * width + self.kind, np.arange(len(kind)) * width + kind)
+        return np.searchsorted(self._key, self._keys(np.arange(len(kind)), kind))
+
+    def also(self, row: IntArray, kind: IntArray) -> Candidates:
+        """These, and others."""
+        key = np.concatenate([self._key, self._keys(row, kind)])
+        _, first = np.unique(key, return_index=True)
+        rows, kinds = np.append(self.row, row)[first], np.append(self.kind, kind)[first]
+        reaction = np.append(self.reaction, np.zeros(len(row), dtype=np.float32))[first]
+        listed = Candidates.of(rows, kinds, len(self.start) - 1)
+        return replace(listed, reaction=reaction, share=self.share)
+
+    @cached_property
+    def _key(self) -> IntArray:
+        return self._keys(self.row, self.kind)
+
+    def _keys(self, row: IntArray, kind: NDArray[Any]) -> IntArray:
+        # Kinds are numbers of 32 bits.
+        return np.asarray(row * 2**31 + kind, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +268,7 @@ class Dual:
         drawn = np.sum([done[-1] for done in run_all(jobs, pool=pool)], axis=0)
         covariance = np.zeros((self.n_leaves, n, n))
         kernels.add_products(self.leaf, self.counts, drawn, covariance)
-        return Coordinates.of(self, covariance)
+        return Coordinates.of(self.sums, self.split(self.scale), covariance)
 
     def reaction(self, multipliers: FloatArray, pool: Pool) -> Singles:
         """What the sums say of each candidate once a row's own share in them is taken out.
@@ -432,56 +402,3 @@ class Dual:
 def _ends(n: int) -> list[int]:
     """Where the share of each thread ends."""
     return [n * k // THREADS for k in range(THREADS + 1)]
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """Multipliers x = M y in which all sums vary about alike, and those of a leaf alone."""
-
-    alone: FloatArray
-    """Shape (n_statements,). One by the standard deviation of each sum."""
-    statement: IntArray
-    """Shape (n_leaves, n_kinds). Statements in blocks of one leaf; -1 where there is none."""
-    whiten: FloatArray
-    """Shape (n_leaves, n_kinds, n_kinds). The inverse of the Cholesky factor of each block."""
-
-    @classmethod
-    def of(cls, dual: Dual, covariance: FloatArray) -> Coordinates:
-        """``covariance``, shape (n_leaves, n_kinds, n_kinds): of all sums of each leaf."""
-        usual = _LEAST_VARIANCE * dual.scale**2
-        first = np.cumsum([0, *(len(s.constraints.right) for s in dual.sums)])[:-1]
-        statement = np.full(covariance.shape[:2], -1)
-        variance = []
-        covariance = covariance.copy()
-        for a, (sums, least) in enumerate(zip(dual.sums, dual.split(usual), strict=True)):
-            variance.append(np.maximum(sums.of_statements(covariance[:, a, a]), least))
-            covariance[:, a, a] += sums.at_leaves(least)
-            if sums.alone:
-                statement[:, a] = np.where(sums.place >= 0, first[a] + sums.place, -1)
-            outside = statement[:, a] < 0
-            covariance[outside, a, :] = covariance[outside, :, a] = 0.0
-            covariance[outside, a, a] = 1.0
-        whiten = np.linalg.inv(np.linalg.cholesky(covariance))
-        return cls(1.0 / np.sqrt(np.concatenate(variance)), statement, whiten)
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Compute x."""
-        out, there = y * self.alone, self.statement >= 0
-        block = np.where(there, y[self.statement], 0.0)
-        out[self.statement[there]] = np.einsum("lba,lb->la", self.whiten, block)[there]
-        return out
-
-    def gradient(self, g: FloatArray) -> FloatArray:
-        """Compute the gradient in y from that in x."""
-        out, there = g * self.alone, self.statement >= 0
-        block = np.where(there, g[self.statement], 0.0)
-        out[self.statement[there]] = np.einsum("lab,lb->la", self.whiten, block)[there]
-        return out
-
-    def from_multipliers(self, x: FloatArray) -> FloatArray:
-        """Compute y."""
-        out, there = x / self.alone, self.statement >= 0
-        block = np.where(there, x[self.statement], 0.0)
-        solved = np.linalg.solve(self.whiten.transpose(0, 2, 1), block[:, :, None])[:, :, 0]
-        out[self.statement[there]] = solved[there]
-        return out

@@ -50,6 +50,8 @@ _UNLIKELY, _NEVER, _MOST_CANDIDATES = 1e-6, 1e-10, 2**24
 and later, when what they make of a row still changes; and most candidates of all rows."""
 _TRUSTED = 0.5, 1.0, 1.5
 """Shares of the leaves that the median row meets: rows that meet as many are held."""
+_MOST_EXCHANGED = 512
+"""Rows, those that meet least, any two of which may be exchanged: a second for all pairs."""
 _CANDIDATE = 1e-3
 """Least probability of a cell for a row that is written down."""
 _MOST_MOVES, _NO_GAIN = 100, 1e-3
@@ -286,8 +288,7 @@ def _opened(
     best = found.dual.kinds_at(found.best, whole)
     label, cell = np.divmod(best, len(whole.cell))
     leaf, drew = partition.signature[cell].astype(np.int64), evidence.draws.T > 0
-    met = drew & _met_leaves(whole, leaf, label, None)[leaf]
-    share = met.sum(axis=1) / np.maximum(drew.sum(axis=1), 1)
+    share = _shares_met(whole, best, evidence, partition)
     held = (share > 0) & (share >= trusted * np.median(share))
     closed = _met_leaves(whole, leaf, label, held.astype(float))[whole.leaf]
     open_ = np.flatnonzero(~held)
@@ -304,6 +305,16 @@ def _opened(
     return whole.among(Candidates.of(row[order], kind[order], len(best)))
 
 
+def _shares_met(
+    dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Partition
+) -> FloatArray:
+    """Share of the leaves of each row, in trees that drew it, in which all statements are met."""
+    label, at = np.divmod(best, len(dual.cell))
+    leaf, drew = partition.signature[dual.cell[at]].astype(np.int64), evidence.draws.T > 0
+    met = drew & _met_leaves(dual, leaf, label, None)[leaf]
+    return np.asarray(met.sum(axis=1) / np.maximum(drew.sum(axis=1), 1))
+
+
 def _met_leaves(dual: Dual, leaf: IntArray, label: IntArray, times: FloatArray | None) -> BoolArray:
     """Say in which leaves all statements are met; parameters as of ``LinearConstraints.met``."""
     out = np.ones(dual.n_leaves, dtype=np.bool_)
@@ -314,27 +325,35 @@ def _met_leaves(dual: Dual, leaf: IntArray, label: IntArray, times: FloatArray |
 
 
 def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock: Clock) -> _Fit:
-    """Move single rows to other candidates, while sums come nearer to what leaves say."""
+    """Move rows to other candidates, one or two of them, while sums come nearer to the leaves'."""
     dual, best = found.dual, found.best.copy()
     if dual.candidates is None:
         return found
-    held, rows = dual.candidates, np.arange(len(best))
+    held = dual.candidates
     with Pool() as pool:
         for _ in range(_MOST_MOVES):
+            if clock.stopped:
+                break
             cost = dual.costs(best, pool)
             gain = np.repeat(cost[held.at(best)], np.diff(held.start)) - cost
             move = int(gain.argmax())
             if gain[move] > _NO_GAIN:
                 best[held.row[move]] = held.kind[move]
                 continue
-            # Two rows that stand in each other's place.
+            # Rows that stand in each other's place meet what leaves say in trees that drew both.
+            rows = _shares_met(dual, best, evidence, partition).argsort(kind="stable")
+            rows = rows[:_MOST_EXCHANGED]
             gain = -dual.exchanges(best, rows, pool)
             one, other = divmod(int(gain.argmax()), len(rows))
-            if gain[one, other] <= _NO_GAIN or clock.stopped:
+            if gain[one, other] <= _NO_GAIN:
                 break
-            best[rows[[one, other]]] = best[rows[[other, one]]]
+            both, kinds = rows[[one, other]], best[rows[[other, one]]]
+            best[both] = kinds
+            held = held.also(both, kinds)
+            dual = replace(dual, candidates=held)
     missed = _missed(dual, best, evidence, partition)
-    return replace(found, best=best, missed=missed) if missed < found.missed else found
+    repaired = replace(found, dual=dual, best=best, missed=missed)
+    return repaired if missed < found.missed else found
 
 
 def _written(
