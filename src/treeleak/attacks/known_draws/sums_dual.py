@@ -74,7 +74,8 @@ class Candidates:
         """These, and others."""
         key = np.concatenate([self._key, self._keys(row, kind)])
         _, first = np.unique(key, return_index=True)
-        rows, kinds = np.append(self.row, row)[first], np.append(self.kind, kind)[first]
+        rows = np.append(self.row, row)[first]
+        kinds: IntArray = np.append(self.kind, kind)[first].astype(np.int64)
         reaction = np.append(self.reaction, np.zeros(len(row), dtype=np.float32))[first]
         listed = Candidates.of(rows, kinds, len(self.start) - 1)
         return replace(listed, reaction=reaction, share=self.share)
