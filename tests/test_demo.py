@@ -95,7 +95,7 @@ def test_people_are_told_in_words(made):
 @pytest.mark.slow
 def test_it_is_told_in_80_columns(made):
     console = Console(width=80, record=True, file=StringIO())
-    for part in demo._told(made):
+    for part in demo._screens(made):
         console.print(part)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80

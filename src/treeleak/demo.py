@@ -68,7 +68,7 @@ def run(
     folder: Path, progress: Callable[[Progress], None] | None = None
 ) -> Iterator[RenderableType]:
     """Make the demonstration, and say in words what it shows."""
-    return _told(make(folder, progress))
+    return _screens(make(folder, progress))
 
 
 def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> Demo:
@@ -127,7 +127,7 @@ def files(folder: Path) -> tuple[Path, ...]:
 # ---------------------------------------------------------------------------------- in words
 
 
-def _told(demo: Demo) -> Iterator[RenderableType]:
+def _screens(demo: Demo) -> Iterator[RenderableType]:
     measured, searched = demo.audit.measurement, demo.searched
     model, seedless, calibrated, boosted, train, schema, report = map(str, files(demo.folder))
     yield Text.assemble(

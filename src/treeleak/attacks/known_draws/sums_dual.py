@@ -189,16 +189,13 @@ class Dual:
             u, best = self._weighed(score, slice(0, n_rows))[:2]
             listed = self.candidates
         else:
-            found = list[tuple[IntArray, IntArray, Singles]]()
+            found = list[tuple[IntArray, IntArray, Singles, IntArray]]()
             for block in self.blocks():
                 share = self.probabilities(score, block)[0]
                 row, kind = np.nonzero(share >= np.minimum(least, share.max(axis=1, keepdims=True)))
-                found.append((row + block.start, kind, share[row, kind]))
-            row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
+                found.append((row + block.start, kind, share[row, kind], share.argmax(axis=1)))
+            row, kind, u, best = (np.concatenate(part) for part in zip(*found, strict=True))
             listed = Candidates.of(row, kind, n_rows)
-            highest = np.maximum.reduceat(u, listed.start[:-1])
-            first = np.flatnonzero(u == np.repeat(highest, np.diff(listed.start)))
-            best = kind[first[np.searchsorted(row[first], np.arange(n_rows))]]
         if len(u) > most:
             least = max(least, float(np.partition(u, len(u) - most)[len(u) - most]))
         keep = u >= least

@@ -262,21 +262,21 @@ def _again(
     clock: Clock,
 ) -> _Fit:
     """Hold the rows that meet what their leaves say, and fit the others anew."""
-    opened = _opened(found, whole, evidence, partition, trusted)
-    if opened is None:
+    reopened = _reopened(found, whole, evidence, partition, trusted)
+    if reopened is None:
         return found
-    best = whole.kinds_at(found.dual.kinds_at(found.best, whole), opened)
-    moved = _repaired(replace(found, dual=opened, best=best), evidence, partition, clock)
+    best = whole.kinds_at(found.dual.kinds_at(found.best, whole), reopened)
+    moved = _repaired(replace(found, dual=reopened, best=best), evidence, partition, clock)
     if moved.missed < found.missed or clock.stopped:
         return moved
     seen = list[_Fit]()
-    _fitted(opened, evidence, partition, clock, seen)
+    _fitted(reopened, evidence, partition, clock, seen)
     if seen[-1].missed and not clock.stopped and seen[-1].value >= _BROKEN:
         _sharpened(seen[-1], evidence, partition, clock, seen)
     return _repaired(seen[0], evidence, partition, clock)
 
 
-def _opened(
+def _reopened(
     found: _Fit, whole: Dual, evidence: DrawnLossSums, partition: Partition, trusted: float
 ) -> Dual | None:
     """Hold the rows that meet what their leaves say, and let the others be of any kind.

@@ -149,7 +149,7 @@ def _proved(
     if not singled_out:
         return []
     in_class = " within their class" * rebuilt.labelled
-    unused_columns = _untested(rebuilt)
+    unused_columns = _columns_not_tested(rebuilt)
     alone = wording.ALONE(
         alone=singled_out, rows=n, under=under, in_class=in_class, untested=unused_columns
     )
@@ -171,7 +171,7 @@ def _known(schema_provided: bool) -> str:
     return f"the counts and {values}"
 
 
-def _untested(rebuilt: Reconstruction) -> Message | str:
+def _columns_not_tested(rebuilt: Reconstruction) -> Message | str:
     """Say of how many columns the model holds nothing."""
     free = len(rebuilt.free_columns)
     return wording.UNTESTED(columns=free) if free else ""
@@ -304,7 +304,9 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
     rows, how = came_back(m.exact_rows, m.located_rows, None)
     in_order = m.exact_in_order if how == "exactly" else m.located_in_order
-    exact = wording.EXACTLY(rows=FigureWithSupport(m.exact_rows, n), untested=_untested(rebuilt))
+    exact = wording.EXACTLY(
+        rows=FigureWithSupport(m.exact_rows, n), untested=_columns_not_tested(rebuilt)
+    )
     if m.targets is not None and m.targets >= rows:
         yield wording.TARGETS(rows=FigureWithSupport(m.targets, n))
     yield wording.COMPARED(

@@ -257,7 +257,7 @@ def of_catboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         expected = category_hash(text)
         if expected is not None and (not isinstance(code, int) or (code - expected) % 2**32):
             yield ("features_info", "cat_features_hash", k, "hash"), code
-    yield from _untested(root)
+    yield from _parts_not_tested(root)
     tables, totals = inside(root, "ctr_data"), dict[tuple[str, int], NDArray[Any]]()
     for key, table in tables.items() if isinstance(tables, Mapping) else ():
         kind, stride = _KIND.search(str(key)), inside(table, "hash_stride")
@@ -290,7 +290,7 @@ _TESTED = {
 """By list of columns: where a test names one, what it is called, and what tests take of it."""
 
 
-def _untested(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+def _parts_not_tested(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """List borders and categories of columns that no tree tests: CatBoost keeps none."""
     tested: dict[str, set[tuple[Any, Any]]] = {key: set() for key in _TESTED}
     for tree in (*_listed(root.get("oblivious_trees")), *_listed(root.get("trees"))):

@@ -276,13 +276,13 @@ def _open(trees: Sequence[_Steps], rate: float) -> list[BoolArray]:
     out = []
     for one, v in zip(trees, values, strict=True):
         free = np.abs(v) >= np.where(one.leaf, cuts[1], cuts[0])
-        middles = dict[int, tuple[float, ...]]()
+        bounds = dict[int, tuple[float, ...]]()
         for p, (left, right) in zip(one.inner.tolist(), one.below.T.tolist(), strict=True):
-            above = middles.get(p, ())
+            above = bounds.get(p, ())
             if int(one.column[p]) not in both:
                 above = (*above[-_DEEP:], (v[left] + v[right]) / 2)
-            middles[left] = middles[right] = above
-        for node, above in middles.items():
+            bounds[left] = bounds[right] = above
+        for node, above in bounds.items():
             free[node] |= any(abs(v[node] - m) < _FITS * abs(v[node]) for m in above)
         out.append(free)
     return out
