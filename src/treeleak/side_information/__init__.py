@@ -1,1 +1,1 @@
-"""What an adversary knows beside the model: rows, columns, a population, an earlier release."""
+"""What an adversary knows beside the model: rows, columns, a population."""

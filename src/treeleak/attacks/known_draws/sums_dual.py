@@ -249,21 +249,35 @@ class Dual:
         )  # fmt: skip
         return u, best, total, mass, drawn
 
+    def _seen(
+        self, multipliers: FloatArray, pool: Pool, *, spread: bool = False
+    ) -> tuple[IntArray, float, FloatArray, Singles]:
+        """Weigh the kinds of all rows: as :meth:`_weighed`, but for the probabilities."""
+        score, blocks = self.scores(multipliers), self.blocks()
+        best, log_z = np.empty(len(self.draws), dtype=np.int64), 0.0
+        mass, drawn = np.zeros(self.n_kinds), np.zeros(score.shape, dtype=np.float32)
+        # Of as many blocks as there are threads, not of all: each has as many numbers as scores.
+        for first in range(0, len(blocks), THREADS):
+            some = blocks[first : first + THREADS]
+            jobs = [partial(self._weighed, score, rows, spread=spread) for rows in some]
+            for rows, done in zip(some, run_all(jobs, pool=pool), strict=True):
+                best[rows] = done[1]
+                log_z += done[2]
+                mass += done[3]
+                drawn += done[4]
+        return best, log_z, mass, drawn
+
     def look(self, multipliers: FloatArray, pool: Pool) -> Look:
         """Evaluate the dual."""
-        score = self.scores(multipliers)
-        jobs = [partial(self._weighed, score, rows) for rows in self.blocks()]
-        _, best, values, mass, drawn = zip(*run_all(jobs, pool=pool), strict=True)
-        value = sum(values) - float(multipliers @ self.right)
-        held = self._at_leaves(np.sum(drawn, axis=0), pool)
+        best, log_z, mass, drawn = self._seen(multipliers, pool)
+        held = self._at_leaves(drawn, pool)
         expected = [s.of_statements(held[:, a]) for a, s in enumerate(self.sums)]
-        return Look(value, np.concatenate(expected), np.concatenate(best), np.sum(mass, axis=0))
+        value = log_z - float(multipliers @ self.right)
+        return Look(value, np.concatenate(expected), best, mass)
 
     def coordinates(self, multipliers: FloatArray, pool: Pool) -> Coordinates:
         """Measure multipliers anew, by how sums vary as if kinds of a row were independent."""
-        score, n = self.scores(multipliers), len(self.sums)
-        jobs = [partial(self._weighed, score, rows, spread=True) for rows in self.blocks()]
-        drawn = np.sum([done[-1] for done in run_all(jobs, pool=pool)], axis=0)
+        n, drawn = len(self.sums), self._seen(multipliers, pool, spread=True)[-1]
         covariance = np.zeros((self.n_leaves, n, n))
         kernels.add_products(self.leaf, self.counts, drawn, covariance)
         return Coordinates.of(self.sums, self.split(self.scale), covariance)

@@ -180,7 +180,8 @@ def _fitted(
             values.append(look.value)
             left = min(max(look.value, 0.0) / max(values[1], 1.0), 1.0)
             clock.report_progress("fitting the sums of all trees", 0.5 * (1.0 - left), missed)
-            level = look.value > (1.0 - _LEVEL) * values[-2]
+            # Below 0 there is rounding, or no rows that meet the sums.
+            level = look.value > (1.0 - _LEVEL) * values[-2] or values[-2] <= 0.0
             if not missed or clock.stopped or look.value < _BROKEN or level:
                 return
             if dual.candidates is None:
@@ -292,6 +293,8 @@ def _reopened(
     held = (share > 0) & (share >= trusted * np.median(share))
     closed = _met_leaves(whole, leaf, label, held.astype(float))[whole.leaf]
     open_ = np.flatnonzero(~held)
+    if len(open_) * len(whole.cell) > _MOST_HELD:
+        return None
     allowed = drew[open_].astype(np.float32) @ closed.T.astype(np.float32) == 0
     allowed[~allowed.any(axis=1)] = True
     if whole.n_classes * allowed.sum() > _MOST_CANDIDATES:

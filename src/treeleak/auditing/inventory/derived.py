@@ -60,7 +60,8 @@ def of_xgboost(root: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         if not (size := str(inside(listed[t], "tree_param", "size_leaf_vector"))).isdecimal()
         or int(size[:9]) < 2
     }
-    if not {"objective", "attributes"} & {*learner} and len(read) == len(listed):
+    named = learner if isinstance(learner, Mapping) else {}
+    if not {"objective", "attributes"} & named.keys() and len(read) == len(listed):
         for t, step in enumerate(steps_of(listed) or ()):
             if t in lists and "base_weights" not in lists[t].held:
                 lists[t] = replace(lists[t], held={**lists[t].held, "base_weights": step})
