@@ -87,7 +87,9 @@ def test_a_binary_model_predicts_what_its_library_did(path):
     rows, margin = truth_of(path)
     release = to_release(path)
     np.testing.assert_allclose(margins(release, rows), margin, rtol=2e-6, atol=2e-6)
-    assert unknown_parts(path) == []
+    # Poisson regression cuts values off (max_delta_step): these, and gains, follow from nothing.
+    cut_off = [("loss_changes", "base_weights")] if path.stem == "poisson" else []
+    assert unknown_parts(path) == cut_off
     if release.sampling.kind == "all" and release.n_rows is not None:
         assert release.n_rows == len(rows)
         for tree in release.trees:

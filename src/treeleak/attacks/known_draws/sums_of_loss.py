@@ -56,9 +56,9 @@ _CANDIDATE = 1e-3
 """Least probability of a cell for a row that is written down."""
 _MOST_MOVES, _NO_GAIN = 100, 1e-3
 """Rows that are moved, at most, and what is no gain, in usual variances of sums."""
-_WORK = 9e7
+_WORK = 2e8
 """Most products in one evaluation, for each second there is: at 7e9 a second, the first stage then
-takes about a quarter of the time. Where there are more, particles come further."""
+takes about half of the time. Where there are more, particles come further."""
 _MOST_HELD = 2**27
 """Most numbers that say what rows of cells count: 512 MiB, held up to three times."""
 _TO_WRITE = 0.1

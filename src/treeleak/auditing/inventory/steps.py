@@ -2,13 +2,11 @@
 
 A node whose rows have derivatives G, and second ones H, has the value v = -T(G) / (H + l2), where T
 moves G towards 0 by l1; a leaf is written times a rate. G adds up over children, and the gain is
-that of v^2 (H + l2). Both are linear in a few numbers that all trees share. What some settings
-leave open is left out, node by node, where the file itself shows the setting at work:
+that of v^2 (H + l2). Both are linear in a few numbers that all trees share. A value of 0 says of G
+that it is at most l1, and where the rate of learning changed, each tree has a rate of its own.
 
-- a value of 0 says of G that it is at most l1;
-- ``max_delta_step`` cuts values off at the largest of all, and monotone constraints at the mean of
-  two children of a node above, of a column along which all trees go one way: G is not known there;
-- where the rate of learning changed, each tree has a rate of its own.
+Values that ``max_delta_step`` or monotone constraints cut off follow from nothing in the file, and
+neither do gains beside them: whoever wrote them may have put rows there. They are left over.
 """
 
 from __future__ import annotations
@@ -40,8 +38,6 @@ _ROUNDS, _SHARP = 30, 1e-7
 """Of least absolute deviations by least squares with weights, and the smallest deviation there."""
 _SAME = 1e-5
 """How far two numbers in single precision may be apart that stand for one, as a share."""
-_DEEP = 64
-"""Nodes above one that are looked at."""
 _MASK = 1.0
 """What NVFlare writes as the sum of second derivatives of every node; 0 is what harden writes."""
 
@@ -63,7 +59,6 @@ class _Steps:
     value: FloatArray
     hessian: FloatArray
     gain: FloatArray
-    column: IntArray
     leaf: BoolArray
     inner: IntArray
     """Nodes that are no leaves."""
@@ -102,10 +97,9 @@ def odd_steps(trees: Mapping[int, Lists]) -> Iterator[tuple[int, str]]:
         lists = [one.held.get(k) for k in ("base_weights", "sum_hessian", "loss_changes")]
         n = len(one.leaf)
         v, h, gain = (np.zeros(n) if x is None else np.asarray(x, dtype=float) for x in lists)
-        column = np.asarray(one.held.get("split_indices", np.zeros(n))).astype(np.int64)
         added = np.where(one.leaf, one.held.get("split_conditions", np.zeros(n)), 0.0)
         inner = np.flatnonzero(~one.leaf)
-        tree = _Steps(t, v, h, gain, column, one.leaf, inner, one.below, added)
+        tree = _Steps(t, v, h, gain, one.leaf, inner, one.below, added)
         if np.ptp(h[: 1 + int(one.below.max())]) > 0:
             steps.append(tree)
         elif h[0] in (0.0, _MASK):
@@ -178,23 +172,18 @@ def _unmet(systems: Sequence[_System]) -> Iterator[int]:
     x = np.linalg.lstsq(A[sure], right[sure], rcond=None)[0]
     if (np.abs(A @ x - right) <= _FITS).all() or _with_rates(scaled):
         return
-    # Values that are cut off are so at one number, mostly: equations of others are more likely met.
-    alone = sure & np.concatenate([_once(one.of) for one in scaled])
-    fitted = alone if alone.sum() > A.shape[1] else sure
     found = [
         list(_odd(scaled, x))
-        for x in (_of_most(A[fitted], right[fitted]), _as_usual(A[sure], right[sure]))
+        for x in (_of_most(A[sure], right[sure]), _as_usual(A[sure], right[sure]))
     ]
     yield from min(found, key=len)
 
 
 def _odd(systems: Sequence[_System], x: FloatArray) -> Iterator[int]:
-    """Name the trees whose equations do not hold for x, and not for what settings leave open."""
-    rate = np.abs(x[1]) ** (1 / systems[0].power)
-    open_nodes = _open([one.of for one in systems], float(rate))
-    for one, free in zip(systems, open_nodes, strict=True):
+    """Name the trees whose equations do not hold for x."""
+    for one in systems:
         off = np.abs(one.A @ x - one.right)
-        odd = ~(off <= _FITS) & ~free[one.of.inner] & ~free[one.of.below].any(axis=0)
+        odd = ~(off <= _FITS)
         if one.power == 1:
             none = (one.of.value[one.of.below] == 0).sum(axis=0) + (one.of.value[one.of.inner] == 0)
             odd &= ~(off * one.size <= np.abs(x[3]) * none * (1 + _FITS) + _FITS * one.size)
@@ -212,13 +201,6 @@ def _as_usual(A: FloatArray, right: FloatArray) -> FloatArray:
         at = int((ends - np.arange(len(each))).argmax())
         out[:3] = 1.0, *[np.median(each[at : ends[at]])] * 2
     return out
-
-
-def _once(one: _Steps) -> BoolArray:
-    """Name the nodes that, with their children, have values that no other node of the tree has."""
-    _, which, times = np.unique(np.abs(one.value), return_inverse=True, return_counts=True)
-    repeated = times[which] > 1
-    return np.asarray(~repeated[one.inner] & ~repeated[one.below].any(axis=0))
 
 
 def _of_most(A: FloatArray, right: FloatArray) -> FloatArray:
@@ -254,38 +236,6 @@ def _apart(free: FloatArray, A: FloatArray, right: FloatArray) -> tuple[FloatArr
     q = np.linalg.svd(free, full_matrices=False)
     basis = q[0][:, q[1] > _SAME * q[1].max(initial=_TINY)]
     return A - basis @ (basis.T @ A), right - basis @ (basis.T @ right)
-
-
-def _open(trees: Sequence[_Steps], rate: float) -> list[BoolArray]:
-    """Name the nodes whose values are cut off: at the largest one, or between those of others."""
-    values = [np.where(one.leaf, one.value * rate, one.value) for one in trees]
-    cuts = []
-    for kind in (False, True):
-        sizes = np.concatenate(
-            [np.abs(v[one.leaf == kind]) for one, v in zip(trees, values, strict=True)]
-        )
-        least = sizes.max(initial=0.0) * (1 - _FITS)
-        cuts.append(least if least > 0 and (sizes >= least).sum() > 1 else np.inf)
-    up, down = set[int](), set[int]()
-    for one, v in zip(trees, values, strict=True):
-        rise = v[one.below[1]] - v[one.below[0]]
-        slack = _FITS * np.abs(v[one.below]).max(axis=0)
-        up |= {*one.column[one.inner][rise > slack].tolist()}
-        down |= {*one.column[one.inner][rise < -slack].tolist()}
-    both = up & down
-    out = []
-    for one, v in zip(trees, values, strict=True):
-        free = np.abs(v) >= np.where(one.leaf, cuts[1], cuts[0])
-        bounds = dict[int, tuple[float, ...]]()
-        for p, (left, right) in zip(one.inner.tolist(), one.below.T.tolist(), strict=True):
-            above = bounds.get(p, ())
-            if int(one.column[p]) not in both:
-                above = (*above[-_DEEP:], (v[left] + v[right]) / 2)
-            bounds[left] = bounds[right] = above
-        for node, above in bounds.items():
-            free[node] |= any(abs(v[node] - m) < _FITS * abs(v[node]) for m in above)
-        out.append(free)
-    return out
 
 
 def _unlike(masked: Sequence[_Steps]) -> list[int]:
