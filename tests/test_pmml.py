@@ -120,6 +120,15 @@ def test_shares_beside_the_rows_of_a_leaf_are_counts():
     assert (named.counts_are, named.noise.rule) == ("labels", "majority")
 
 
+def test_probabilities_that_are_no_shares_of_counts_are_left_over():
+    data = document(TREE, NAMES, (0, 1, 2), "rattle")
+    same = re.sub(rb'confidence="([\d.e-]+)"', rb'confidence="\1" probability="\1"', data)
+    assert same != data
+    assert read_pmml(same).leftovers == ()
+    copied = re.sub(rb'probability="[\d.e-]+"', b'probability="34.9"', same)
+    assert read_pmml(copied).leftovers
+
+
 def tree_of(*nodes, fields="", strategy=""):
     """A model of one numeric and one categorical column, with nodes below a root."""
     schema = "".join(f'<MiningField name="{n}"/>' for n in ("x", "c"))

@@ -218,7 +218,7 @@ Segment: id~ weight
 TreeModel: modelName functionName algorithmName splitCharacteristic isScorable \
 missingValueStrategy missingValuePenalty noTrueChildStrategy x-mathContext
 Node: id~ score! recordCount! defaultChild~
-ScoreDistribution: value! recordCount! confidence~ probability
+ScoreDistribution: value! recordCount! confidence~ probability~
 True:
 False:
 SimplePredicate: field! operator value!
@@ -380,13 +380,19 @@ def _is_plain(value: str, name: str) -> bool:
 
 def _other_shares(node: Element) -> dict[str, str]:
     """List shares of classes that are not those of their counts."""
-    listed = [e for e in node.all("ScoreDistribution") if e.get("confidence")]
-    try:
-        counts = [float(e.get("recordCount")) for e in listed]
-        shares = [float(e.get("confidence")) for e in listed]
-    except ValueError:
-        return {}  # Without counts, the shares are what is read.
-    most = 1e-3 * max(sum(counts), 1.0)
-    if all(abs(s * sum(counts) - c) <= most for s, c in zip(shares, counts, strict=True)):
-        return {}
-    return {"confidence": " ".join(e.get("confidence") for e in listed)}
+    out = {}
+    for name in ("confidence", "probability"):
+        listed = [e for e in node.all("ScoreDistribution") if e.get(name)]
+        try:
+            counts = [float(e.get("recordCount")) for e in listed]
+            shares = [float(e.get(name)) for e in listed]
+        except ValueError:
+            # Without counts, confidences are what is read.
+            odd = any(e.get(name) != e.get("confidence") for e in listed)
+        else:
+            most = 1e-3 * max(sum(counts), 1.0)
+            pairs = zip(shares, counts, strict=True)
+            odd = any(not abs(s * sum(counts) - c) <= most for s, c in pairs)
+        if odd:
+            out[name] = " ".join(e.get(name) for e in listed)
+    return out
