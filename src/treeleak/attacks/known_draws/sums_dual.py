@@ -162,6 +162,11 @@ class Dual:
         label, at = np.divmod(best, len(self.cell))
         return label * len(other.cell) + np.searchsorted(other.cell, self.cell[at])
 
+    def places(self, kind: IntArray) -> tuple[IntArray, IntArray]:
+        """Leaves of rows of some kinds, shape (n_rows, n_trees), and their classes."""
+        label, at = np.divmod(kind, len(self.cell))
+        return self.leaf[at].astype(np.int64), label
+
     def only(self, keep: BoolArray) -> Dual:
         """Look at some of the cells; ``keep``, shape (n_cells,)."""
         counts = np.ascontiguousarray(self.counts[:, np.tile(keep, self.n_classes)])

@@ -111,7 +111,7 @@ def drawn_sums(
     whole, seen = Dual.of(evidence, partition), list[_Fit]()
     part = clock.part((1.0 - _TO_WRITE) * clock.left)
     with clock.cut_short():
-        _fitted(whole, evidence, partition, part, seen)
+        _fitted(whole, part, seen)
     if not seen:
         return Answer("unknown", values)
     with clock.cut_short():
@@ -120,12 +120,12 @@ def drawn_sums(
             narrowed = last.dual.among(
                 last.dual.likely(last.multipliers, _UNLIKELY, _MOST_CANDIDATES)[0]
             )
-            _sharpened(replace(last, dual=narrowed), evidence, partition, part, seen)
+            _sharpened(replace(last, dual=narrowed), part, seen)
     found = seen[0]
     with clock.cut_short():
-        found, level = _repaired(found, evidence, partition, part), 0
+        found, level = _repaired(found, part), 0
         while found.missed and not part.stopped and level < len(_TRUSTED):
-            again = _again(found, whole, evidence, partition, _TRUSTED[level], part)
+            again = _again(found, whole, _TRUSTED[level], part)
             level = 0 if again.missed < found.missed else level + 1
             found = min(found, again, key=lambda fit: fit.missed)
     rows = _written(found, evidence, partition, values)
@@ -161,8 +161,6 @@ class _Done(Exception):
 
 def _fitted(
     dual: Dual,
-    evidence: DrawnLossSums,
-    partition: Partition,
     clock: Clock,
     seen: list[_Fit],
 ) -> None:
@@ -175,7 +173,7 @@ def _fitted(
         while True:
             x, look, more = _stage(dual, x, clock, pool)
             n += more
-            missed = _missed(dual, look.best, evidence, partition)
+            missed = _missed(dual, look.best)
             _note(_Fit(dual, look.value, look.best, missed, x, n), seen, clock)
             values.append(look.value)
             left = min(max(look.value, 0.0) / max(values[1], 1.0), 1.0)
@@ -214,9 +212,7 @@ def _stage(dual: Dual, x: FloatArray, clock: Clock, pool: Pool) -> tuple[FloatAr
     return *latest[0], n
 
 
-def _sharpened(
-    found: _Fit, evidence: DrawnLossSums, partition: Partition, clock: Clock, seen: list[_Fit]
-) -> None:
+def _sharpened(found: _Fit, clock: Clock, seen: list[_Fit]) -> None:
     """Turn on the reaction of the sums to each row, step by step, and fit again in each."""
     dual, x, n = found.dual, found.multipliers, found.evaluations
     since, least = 0, found.missed
@@ -228,7 +224,7 @@ def _sharpened(
             dual = replace(dual, candidates=replace(held, reaction=reaction, share=share))
             x, look, more = _stage(dual, x, clock, pool)
             n += more
-            missed = _missed(dual, look.best, evidence, partition)
+            missed = _missed(dual, look.best)
             _note(_Fit(dual, look.value, look.best, missed, x, n), seen, clock)
             done = (step + 1) / (_STEPS + _MOST_MORE)
             clock.report_progress("telling rows apart", 0.5 + 0.4 * done, missed)
@@ -246,40 +242,34 @@ def _note(fit: _Fit, seen: list[_Fit], clock: Clock) -> None:
     seen[:] = [min([fit, *seen[:1]], key=lambda each: each.missed), fit]
 
 
-def _missed(dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Partition) -> int:
+def _missed(dual: Dual, best: IntArray) -> int:
     """How many statements the likeliest kinds miss."""
-    label, at = np.divmod(best, len(dual.cell))
-    leaf = partition.signature[dual.cell[at]].astype(np.int64)
-    met = [s.met(leaf, label) for s in evidence.statements()]
-    return int((~np.concatenate(met)).sum())
+    leaf, label = dual.places(best)
+    return int(sum((~s.constraints.met(leaf, label)).sum() for s in dual.sums))
 
 
 def _again(
     found: _Fit,
     whole: Dual,
-    evidence: DrawnLossSums,
-    partition: Partition,
     trusted: float,
     clock: Clock,
 ) -> _Fit:
     """Hold the rows that meet what their leaves say, and fit the others anew."""
-    reopened = _reopened(found, whole, evidence, partition, trusted)
+    reopened = _reopened(found, whole, trusted)
     if reopened is None:
         return found
     best = whole.kinds_at(found.dual.kinds_at(found.best, whole), reopened)
-    moved = _repaired(replace(found, dual=reopened, best=best), evidence, partition, clock)
+    moved = _repaired(replace(found, dual=reopened, best=best), clock)
     if moved.missed < found.missed or clock.stopped:
         return moved
     seen = list[_Fit]()
-    _fitted(reopened, evidence, partition, clock, seen)
+    _fitted(reopened, clock, seen)
     if seen[-1].missed and not clock.stopped and seen[-1].value >= _BROKEN:
-        _sharpened(seen[-1], evidence, partition, clock, seen)
-    return _repaired(seen[0], evidence, partition, clock)
+        _sharpened(seen[-1], clock, seen)
+    return _repaired(seen[0], clock)
 
 
-def _reopened(
-    found: _Fit, whole: Dual, evidence: DrawnLossSums, partition: Partition, trusted: float
-) -> Dual | None:
+def _reopened(found: _Fit, whole: Dual, trusted: float) -> Dual | None:
     """Hold the rows that meet what their leaves say, and let the others be of any kind.
 
     Real numbers that fit are no chance: where the rows that are held meet all statements of a leaf,
@@ -287,15 +277,14 @@ def _reopened(
     rows that are held meet as many. Returns None if rows may be of too many kinds.
     """
     best = found.dual.kinds_at(found.best, whole)
-    label, cell = np.divmod(best, len(whole.cell))
-    leaf, drew = partition.signature[cell].astype(np.int64), evidence.draws.T > 0
-    share = _shares_met(whole, best, evidence, partition)
+    leaf, label = whole.places(best)
+    share = _shares_met(whole, best)
     held = (share > 0) & (share >= trusted * np.median(share))
     closed = _met_leaves(whole, leaf, label, held.astype(float))[whole.leaf]
     open_ = np.flatnonzero(~held)
     if len(open_) * len(whole.cell) > _MOST_HELD:
         return None
-    allowed = drew[open_].astype(np.float32) @ closed.T.astype(np.float32) == 0
+    allowed = whole.draws[open_] @ closed.T.astype(np.float32) == 0
     allowed[~allowed.any(axis=1)] = True
     if whole.n_classes * allowed.sum() > _MOST_CANDIDATES:
         return None
@@ -308,12 +297,9 @@ def _reopened(
     return whole.among(Candidates.of(row[order], kind[order], len(best)))
 
 
-def _shares_met(
-    dual: Dual, best: IntArray, evidence: DrawnLossSums, partition: Partition
-) -> FloatArray:
+def _shares_met(dual: Dual, best: IntArray) -> FloatArray:
     """Share of the leaves of each row, in trees that drew it, in which all statements are met."""
-    label, at = np.divmod(best, len(dual.cell))
-    leaf, drew = partition.signature[dual.cell[at]].astype(np.int64), evidence.draws.T > 0
+    (leaf, label), drew = dual.places(best), dual.draws > 0
     met = drew & _met_leaves(dual, leaf, label, None)[leaf]
     return np.asarray(met.sum(axis=1) / np.maximum(drew.sum(axis=1), 1))
 
@@ -327,7 +313,7 @@ def _met_leaves(dual: Dual, leaf: IntArray, label: IntArray, times: FloatArray |
     return out
 
 
-def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock: Clock) -> _Fit:
+def _repaired(found: _Fit, clock: Clock) -> _Fit:
     """Move rows to other candidates, one or two of them, while sums come nearer to the leaves'."""
     dual, best = found.dual, found.best.copy()
     if dual.candidates is None:
@@ -344,7 +330,7 @@ def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock:
                 best[held.row[move]] = held.kind[move]
                 continue
             # Rows that stand in each other's place meet what leaves say in trees that drew both.
-            rows = _shares_met(dual, best, evidence, partition).argsort(kind="stable")
+            rows = _shares_met(dual, best).argsort(kind="stable")
             rows = rows[:_MOST_EXCHANGED]
             gain = -dual.exchanges(best, rows, pool)
             one, other = divmod(int(gain.argmax()), len(rows))
@@ -354,7 +340,7 @@ def _repaired(found: _Fit, evidence: DrawnLossSums, partition: Partition, clock:
             best[both] = kinds
             held = held.also(both, kinds)
             dual = replace(dual, candidates=held)
-    missed = _missed(dual, best, evidence, partition)
+    missed = _missed(dual, best)
     repaired = replace(found, dual=dual, best=best, missed=missed)
     return repaired if missed < found.missed else found
 
