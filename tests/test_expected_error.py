@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.patient import AMPLE
@@ -114,6 +115,18 @@ def test_the_expected_error_is_near_the_true_one_on_average(kind):
         expected.append(found.expected_error)
         true.append(reconstruction_error(found.X, X, SCHEMA))
     assert 0.6 < np.sum(expected) / np.sum(true) < 1.6
+
+
+def test_a_column_that_nothing_bounds_counts_as_a_guess():
+    X, _ = people(30, 0)
+    model = DecisionTreeClassifier(max_depth=1).fit(X[["age", "dose"]], X.age > 45)
+    free, bounded = (
+        reconstruct(model, schema and Schema([Numeric("age"), Numeric("dose", *schema)]))
+        for schema in (None, (0, 20))
+    )
+    assert free.free_columns == ("dose",)
+    assert free.expected_error == pytest.approx(bounded.expected_error)
+    assert free.expected_error > 0.1
 
 
 @pytest.mark.slow

@@ -198,6 +198,8 @@ def numbers_in(
     )
     there = np.abs(chosen.table - table) <= typical
     off = np.nan_to_num(np.where(there, typical, inside) / ranges)
+    # Of a column that nothing bounds, a guess is off as in the middle of any range: by a quarter.
+    off[np.isinf(low) & np.isinf(high)] = 0.25
     return Numbers(chosen.table, low, high, sure, off, ranges, met, chosen.midpoints_fit)
 
 
