@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,6 +128,9 @@ def test_a_column_that_nothing_bounds_counts_as_a_guess():
     assert free.free_columns == ("dose",)
     assert free.expected_error == pytest.approx(bounded.expected_error)
     assert free.expected_error > 0.1
+    values = "the counts and the values that the thresholds suggest"
+    assert values in replace(free, status="unique").meaning
+    assert "under this schema" in replace(bounded, status="unique").meaning
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from treeleak.evidence import DrawnLossSums, ExactCounts, ExactTotals, KnownDraw
 from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.expected import share_wrong
 from treeleak.reconstruction.posterior import Expectation, Posterior
+from treeleak.reconstruction.problem import NO_SCHEMA
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.schema import Schema
@@ -235,6 +236,10 @@ class Reconstruction:
     def meaning(self) -> str:
         """The status in words."""
         meaning = MEANING[self.status]
+        if NO_SCHEMA in self.notes:
+            values = "the values that the thresholds suggest"
+            meaning = meaning.replace(", under this schema", f" and {values}")
+            meaning = meaning.replace("the schema", values)
         if self.status == "feasible" and self.evidence.startswith("what leaves add"):
             meaning = "explains the value of every leaf; other datasets may, too"
         if self.between_datasets:

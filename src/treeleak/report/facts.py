@@ -61,7 +61,7 @@ def left_out(judged: Doc) -> Iterator[str]:
     """Say which columns the comparison with baselines leaves out."""
     if columns := judged.get("left_out"):
         some = f"the {columns:,} columns" if columns > 1 else "the one column"
-        yield f"Without {some} of which the model holds nothing:"
+        yield f"Without {some} that no tree tests, nor another of the same group:"
 
 
 def capital(text: str) -> str:
@@ -124,7 +124,7 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         of = "" if n_values is None else f" of {n_values:,}"
         yield "Values given, not counted below", f"{n:,}{of}", ""
     if not likely(rebuilt):
-        every = "every dataset that the schema allows and that meets the counts has them"
+        every = "every dataset that meets the counts, and the schema given or inferred, has them"
         proved = percent(rebuilt["share_proved_rows"])
         yield "Rows proved, on what splits distinguish", proved, every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""
