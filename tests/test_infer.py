@@ -149,6 +149,16 @@ CUTS |= st.integers(-9, 9).map(lambda x: float(np.nextafter(x / 2, np.inf)))
 CUTS |= st.sampled_from([1.0000000180025095e-35, -1.0000000180025095e-35])
 
 
+def test_remarks_name_what_nothing_in_the_model_states():
+    release = make_release({"a": [20.5, 36.5], "b": [], "c": [2.25], "d": []}, ranges={"d": (0, 9)})
+    ends, kind, *others = suggest_schema(release)[1][1:]
+    assert ends.startswith("'a': as narrow as the thresholds allow")
+    assert kind.startswith("'b': no tree tests this")
+    assert not others
+    X = pd.DataFrame({"a": [21, 30], "b": [0, 1], "c": [1.0, 2.5], "d": [0, 9]})
+    assert not [r for r in suggest_schema(release, X)[1] if "widen" in r or "no tree" in r]
+
+
 def test_groups_are_proposed_by_name_and_marked_as_guesses():
     names = ["job:a", "job:b", "sex", "age=1", "age=2", "_x", "_y", "one_alone"]
     schema, remarks = suggest_schema(make_release({n: [0.5] for n in names}))

@@ -32,7 +32,7 @@ from treeleak.release.column_types import (
 )
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
+from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 __all__ = [
     "binary_if_unused",
@@ -61,6 +61,13 @@ TAKEN_AS_BINARY = MessageTemplate(
     "taken_as_binary",
     "The model never tests {n:number} columns. treeleak takes them as 0/1, like all columns that "
     "the model tests: {columns:quoted}.",
+)
+NARROWEST = MessageTemplate(
+    "narrowest_ends",
+    "{columns:quoted}: as narrow as the thresholds allow: widen to what is possible",
+)
+UNTESTED = MessageTemplate(
+    "untested_columns", "{columns:quoted}: no tree tests this, so say what it can be"
 )
 
 SEPARATORS = "_:=."
@@ -191,8 +198,8 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     -------
     schema : Schema
     notes : list of str
-        What transformers before the model tell; and for each group that was proposed, what it
-        rests on.
+        What transformers before the model tell; for each group that was proposed, what it rests
+        on; and which columns were guessed without rows.
     """
     release, values = _with_rows(release, X)
     columns, groups = _judge(release, values)
@@ -211,7 +218,25 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         notes.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    return schema, [*notes_from_file(schema, release, rows=values is not None), *notes]
+    guesses = [] if values is not None else _guesses(schema, release)
+    return schema, [*notes_from_file(schema, release, rows=values is not None), *notes, *guesses]
+
+
+def _guesses(schema: Schema, release: Release) -> list[str]:
+    """Say which ends of whole numbers, and which kinds of columns, nothing in the model states."""
+    cuts = zip(release.feature_names, release.thresholds, strict=True)
+    known = {c for c, t in cuts if t.size} | set(release.ranges) | set(release.borders)
+    whole = [
+        a.name for a in schema.attributes if isinstance(a, Ordinal) and a.name not in release.ranges
+    ]
+    untested = [
+        a.name
+        for a in schema.attributes
+        if a.name not in known
+        and (isinstance(a, Binary) or (isinstance(a, Numeric) and not np.isfinite(a.bounds).any()))
+    ]
+    found = ((NARROWEST, whole), (UNTESTED, untested))
+    return [template(columns=columns) for template, columns in found if columns]
 
 
 def notes_from_file(schema: Schema, release: Release, *, rows: bool) -> list[str]:
