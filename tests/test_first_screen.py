@@ -13,7 +13,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find
 from treeleak.core.text import percent
 from treeleak.report import facts, render
-from treeleak.report.sheet import sheet_of
+from treeleak.report.sheet import _may_it, sheet_of
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -72,7 +72,8 @@ def test_terminal_page_and_json_begin_alike(audited):
         assert sheet_of(audited, edition).headline in told
 
 
-def test_advice_of_the_first_screen_is_about_the_model(audited):
+def test_advice_of_the_first_screen_is_about_the_model_once_there_is_a_verdict(audited):
+    audited = replace(audited, verdict=LEAK)
     late = ("Give the attack more time (--time-limit): it ended.", "Then audit again.")
     answer = sheet_of(replace(audited, advice=late)).answers[2]
     assert "time" not in " ".join((answer.answer, *answer.more, *answer.items))
@@ -80,6 +81,16 @@ def test_advice_of_the_first_screen_is_about_the_model(audited):
     answer = sheet_of(replace(audited, advice=both)).answers[2]
     assert "Grow larger leaves" in " ".join((answer.answer, *answer.items))
     assert "more time" not in " ".join((answer.answer, *answer.items))
+    for verdict in (OPEN, POSSIBLE):
+        answer = sheet_of(replace(audited, verdict=verdict, advice=late)).answers[2]
+        assert answer.items == ("Give the attack more time.",)
+
+
+def test_nothing_is_called_compared_without_training_rows():
+    found = {"ruling": None, "verdict": NO_LEAK, "exposure": {"recovered": {"proved": 1.0}}}
+    for measured in (None, {"exact_rows": 0.5, "located_rows": 0.9}):
+        answer, _ = _may_it(found | {"measurement": measured})
+        assert ("baselines" in answer) == (measured is not None)
 
 
 def test_no_figure_reads_as_a_draft(audited):

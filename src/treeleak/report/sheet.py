@@ -87,11 +87,12 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
     if (ruling := found["ruling"]) is not None:
         answer = "The policy lets it pass." if ruling["passed"] else "Not under this policy."
         return answer, (ruling["headline"],)
+    compared = found["measurement"] is not None
     answer = {
         LEAK: "Not as it is: it discloses training data.",
         POSSIBLE: "Not yet. First find out whether it discloses single people.",
         NO_LEAK: "Rows came back, but no nearer than baselines: look at what leaks."
-        if facts.severe(found)
+        if facts.severe(found) and compared
         else "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "This audit cannot say.",
     }[found["verdict"]]
@@ -149,11 +150,12 @@ def _members_alone(found: Doc) -> bool:
 
 
 def _what_helps(found: Doc) -> Answer:
-    advice = [text for text in found["advice"] if not of_the_audit(text)]
+    undecided = found["verdict"] in (OPEN, POSSIBLE)
+    advice = [text for text in found["advice"] if undecided or not of_the_audit(text)]
     if len(advice) < 2 and len(found["advice"]) > 1:
         return Answer("What would help?", "Not known yet: the audit is not complete.")
     changes = tuple(first_words(text) for text in advice)
-    introduction = "These changes, measured again after each:"
+    introduction = "These changes; audit again after each:"
     if len(changes) == 1:
         return Answer("What would help?", changes[0])
     return Answer(
