@@ -18,7 +18,7 @@ from treeleak.core.clock import PAUSE, Clock
 from treeleak.core.errors import TimeUp, TreeleakError
 from treeleak.core.memory import TooLarge, bounded
 from treeleak.core.signals import Terminated, at_work, end_now, ended_in_time, terminable
-from treeleak.core.text import plain
+from treeleak.core.text import listed, plain
 
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -32,7 +32,7 @@ def _plain_usage() -> Iterator[None]:
     except _CLICKS as error:
         error.message = plain(error.message, keep="\n")
         if owners := _owners(error):
-            error.message += f": it is an option of {' and '.join(owners)}"
+            error.message += f": it is an option of {listed(owners)}"
             error.possibilities = None
         raise
 

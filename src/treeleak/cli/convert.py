@@ -65,7 +65,7 @@ def convert(
         if before.strip() and not (force or is_card(before)):
             raise BadInput(
                 f"{out}: is no model card: it has neither front matter nor a section of treeleak; "
-                "--force adds them"
+                "name another file, or add them with --force"
             )
     elif out is not None:
         check_free(out, force, *audits)

@@ -52,6 +52,8 @@ def in_short(found: Doc) -> list[str]:
 def remark(result: Doc) -> str:
     """Say among whom, and what the weights rest on."""
     left = "" if result["complete"] else " Not all was looked at: there may be more."
+    if None in (result["by_difference"], result["different"], result["beyond_luck"]):
+        left += " A dash stands for a small number, which this edition leaves out."
     return (
         f"Among the {result['of']}, exactly one person meets each predicate, whatever the table, "
         f"if rows had no weights. {_PRIOR[result['prior']]}, with independent columns.{left}"
