@@ -155,6 +155,8 @@ def test_remarks_name_what_nothing_in_the_model_states():
     assert ends.startswith("'a': as narrow as the thresholds allow")
     assert kind.startswith("'b': no tree tests this")
     assert not others
+    texts = make_release({"a": [0.5], "b": [0.5]}, levels={"a": ("hash 7", "another")})
+    assert suggest_schema(texts)[1][0].startswith("'a': the file holds hashes of texts")
     X = pd.DataFrame({"a": [21, 30], "b": [0, 1], "c": [1.0, 2.5], "d": [0, 9]})
     assert not [r for r in suggest_schema(release, X)[1] if "widen" in r or "no tree" in r]
 

@@ -30,7 +30,7 @@ from treeleak.release.column_types import (
     from_values,
     hold,
 )
-from treeleak.release.release import Release
+from treeleak.release.release import HASH, Release
 from treeleak.release.rule_list import RuleList
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
@@ -68,6 +68,10 @@ NARROWEST = MessageTemplate(
 )
 UNTESTED = MessageTemplate(
     "untested_columns", "{columns:quoted}: no tree tests this, so say what it can be"
+)
+HASHED = MessageTemplate(
+    "hashed_texts",
+    "{columns:quoted}: the file holds hashes of texts, and no texts: leave these labels",
 )
 
 SEPARATORS = "_:=."
@@ -223,7 +227,7 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
 
 
 def _guesses(schema: Schema, release: Release) -> list[str]:
-    """Say which ends of whole numbers, and which kinds of columns, nothing in the model states."""
+    """Say which ends of whole numbers, kinds of columns and texts nothing in the model states."""
     cuts = zip(release.feature_names, release.thresholds, strict=True)
     known = {c for c, t in cuts if t.size} | set(release.ranges) | set(release.borders)
     whole = [
@@ -235,7 +239,8 @@ def _guesses(schema: Schema, release: Release) -> list[str]:
         if a.name not in known
         and (isinstance(a, Binary) or (isinstance(a, Numeric) and not np.isfinite(a.bounds).any()))
     ]
-    found = ((NARROWEST, whole), (UNTESTED, untested))
+    hashed = [c for c, texts in release.levels.items() if any(t.startswith(HASH) for t in texts)]
+    found = ((NARROWEST, whole), (UNTESTED, untested), (HASHED, hashed))
     return [template(columns=columns) for template, columns in found if columns]
 
 
