@@ -20,7 +20,7 @@ import treeleak
 from helpers.cli import run
 from helpers.examples import spread
 from treeleak.bridges.sacro_report import ATTACK_NAME, _parameters
-from treeleak.bridges.sacro_target import OPAQUE, parse_yaml, read_target
+from treeleak.bridges.sacro_target import OPAQUE, OTHER_COLUMNS, parse_yaml, read_target
 from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import OneHot
@@ -125,7 +125,7 @@ def test_groups_of_the_description_become_one_hot(folder, model):
     assert [(g.name, g.columns, g.at_most_one) for g in groups] == [
         ("colour", ("x0", "x1", "x2"), False)
     ]
-    assert notes == ()
+    assert notes == (OTHER_COLUMNS,)
     assert schema.for_model(to_release(model).feature_names)
 
 

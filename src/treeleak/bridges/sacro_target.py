@@ -92,7 +92,7 @@ class Target:
         Schema or None
             None where the folder describes no group: the audit then infers one itself.
         notes : tuple of str
-            Groups that were left out, and why.
+            Groups that were left out, and why; and what other columns are taken for.
         """
         if not any(f.one_hot for f in self.features):
             return None, ()
@@ -122,7 +122,7 @@ class Target:
         for attribute in inferred.attributes:
             new = of.get(attribute.name, attribute)
             attributes.setdefault(new.name, new)
-        return Schema(attributes.values(), inferred.rules), tuple(notes)
+        return Schema(attributes.values(), inferred.rules), (*notes, OTHER_COLUMNS)
 
     def _group(
         self, feature: Feature, names: tuple[str, ...], binary: set[str]
@@ -323,6 +323,7 @@ def _ones(X: NDArray[Any], feature: Feature) -> NDArray[Any]:
 MOST_VALUES = 1_000_000
 """Repeated ones counted as often as they stand."""
 
+OTHER_COLUMNS = "other columns are taken for what the thresholds suggest: for more, give --schema"
 OPAQUE: Any = type("Opaque", (), {"__repr__": lambda _: "OPAQUE"})()
 """Stands for a value of a type that only code could make."""
 
