@@ -159,6 +159,8 @@ def test_what_an_attack_does_is_the_record_of_its_run(zoo):
     (none,) = cases(zoo, [f"{__name__}:plug"], 1.0, 5, ["xgb-default"])
     assert attempt(zoo, none)["end"] == "no rows"
     (refused,) = cases(zoo, ["TimberStrike"], 1.0, 0, ["tree"])
+    with pytest.raises(BadInput, match="no file, kind or family none"):
+        cases(zoo, [], 1.0, 0, ["none"])
     assert attempt(zoo, refused)["end"] == "refused"
     for unknown in ("nobody", "experiments.zoo.run:nothing", "no.such.module:f"):
         with pytest.raises(BadInput, match="no attack"):

@@ -64,7 +64,7 @@ def run_(
     """Attack each file; what was run before is not run again."""
     todo = cases(folder, attack or [*ATTACKS, AUDIT], limit, seed, only or ())
     with watched(len(todo)) as told:
-        say(f"{carry_out(folder, todo, jobs, told)} of {len(todo)} runs were missing")
+        say(f"{carry_out(folder, todo, jobs, told)} of {len(todo)} runs are new")
 
 
 @app.command("score")

@@ -24,7 +24,7 @@ from experiments.zoo.attacks import find_attack
 from experiments.zoo.make import Entry, entries, truth_of, unpacked
 from treeleak.auditing import Audit
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.core.errors import TreeleakError
+from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.verification.columns import in_model_columns
 
 STUDY, AUDIT = "zoo", "audit"
@@ -59,7 +59,11 @@ def cases(
     for attack in attacks:
         if attack != AUDIT:
             find_attack(attack)
-    chosen = [e for e in entries(folder) if not names or {e.name, e.kind, e.family} & {*names}]
+    every = entries(folder)
+    chosen = [e for e in every if not names or {e.name, e.kind, e.family} & {*names}]
+    if names and not chosen:
+        known = ", ".join(dict.fromkeys(e.family for e in every))
+        raise BadInput(f"no file, kind or family {', '.join(names)}; families: {known}")
     return [Case(e.name, e.sha256, a, limit, seed) for e in chosen for a in attacks]
 
 
