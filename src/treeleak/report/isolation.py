@@ -74,8 +74,8 @@ def premises(result: Doc) -> str:
     """Say what the bound means, and on what it rests."""
     if result["rows"] is None:
         return (
-            f"The file holds {result['ratio']:.2g} times the bits of the table: assume that all of "
-            "it can be rebuilt."
+            f"The file holds {result['ratio']:.2g} times the bits of the table. No bound follows: "
+            "assume that all of it can be rebuilt."
         )
     of = "a tree of dependencies from the control rows"
     if result["prior"] == "schema":

@@ -192,7 +192,7 @@ _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
 IMPOSSIBLE_ROWS = MessageTemplate(
     "rows_not_possible",
-    "The schema does not allow {rows:people} of the training rows, so no proof under it holds.",
+    "The schema excludes {rows:people} of the training rows, so no proof under it holds.",
 )
 NOT_GUESSED_ROWS = MessageTemplate(
     "rows_not_among_guessed",
