@@ -115,7 +115,7 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run noisy
 	-$(BIN)/python -m experiments run hidden
 	-$(BIN)/python -m experiments run hidden --seeds 5-9
-	-$(BIN)/python -m experiments run raw --seeds 0 --reference
+	-$(BIN)/python -m experiments run raw --seeds 0
 	-$(BIN)/python -m experiments run raw --seeds 5-6
 	-$(BIN)/python -m experiments run known_raw --seeds 0
 

@@ -144,7 +144,7 @@ class Case(attempt.Case):
 
 
 def trained(
-    case: Case, settings: Mapping[str, Any] = MappingProxyType({})
+    case: Case,
 ) -> tuple[Release, pd.DataFrame, pd.Series[Any], pd.DataFrame, pd.Series[Any]]:
     """Train a model; its release, its rows and their labels or targets, and as many others."""
     library, name, given = MODELS[case.model]
@@ -156,7 +156,7 @@ def trained(
         sums = X.to_numpy(float) @ rng.normal(size=X.shape[1])
         y = pd.Series(sums + _NOISE * sums.std() * rng.normal(size=len(sums)))
     module = import_module("sklearn.ensemble" if library == "sklearn" else library)
-    model = getattr(module, name)(**_QUIET[library], **given, **settings)
+    model = getattr(module, name)(**_QUIET[library], **given)
     own = X.iloc[: case.n_rows].reset_index(drop=True), y.iloc[: case.n_rows]
     # Some libraries take no names with brackets.
     model.fit(own[0].to_numpy(), own[1].to_numpy())
@@ -199,14 +199,14 @@ def stripped(release: Release, library: str, left: str) -> Release:
     return replace(release, trees=tuple(trees), n_rows=n_rows, ensemble=ensemble)
 
 
-def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Record:
-    """Train with these settings beside those in ``MODELS``, attack, measure."""
-    release, X, y, other, other_y = trained(case, settings)
+def run(case: Case) -> Record:
+    """Train, attack, measure."""
+    release, X, y, other, other_y = trained(case)
     if case.left != ALL:
         release = stripped(release, MODELS[case.model][0], case.left)
     record, found = attempt.attempt(
         lambda: treeleak.reconstruct(
-            release, case.schema, bootstrap=_sampling(case, release, settings),
+            release, case.schema, bootstrap=_sampling(case, release),
             time_limit=case.time_limit, seed=case.seed,
             n_rows=len(X) if case.model in DRAWN | SUBSAMPLED else None,
         )
@@ -299,11 +299,11 @@ def cells_of(release: Release, schema: Schema, X: pd.DataFrame) -> tuple[Partiti
     return partition, partition.cell[np.searchsorted(partition.points, point)]
 
 
-def _sampling(case: Case, release: Release, settings: Mapping[str, Any]) -> str:
-    """Say that all trees saw all rows where a file leaves that open and no setting drew them."""
+def _sampling(case: Case, release: Release) -> str:
+    """Say that all trees saw all rows where a file leaves that open."""
     if case.model in DRAWN:
         return "hidden"
-    return "none" if release.sampling.kind == "unknown" and "subsample" not in settings else "auto"
+    return "none" if release.sampling.kind == "unknown" else "auto"
 
 
 def _cells(release: Release, X: pd.DataFrame) -> list[bytes]:

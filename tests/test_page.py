@@ -20,7 +20,7 @@ from treeleak.core.errors import BadInput
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
-MARKED = ("docs/results.md", "README.md", "docs/report.md", "docs/boosted.md")
+MARKED = ("docs/results.md", "docs/report.md")
 """Documents with tables that are made from stored runs."""
 
 

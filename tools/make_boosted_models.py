@@ -7,9 +7,9 @@ and the same with lightgbm, catboost, or sklearn, which needs skops as well. Eac
 the library's own format; ``truth.json`` has the leaf of rows in every tree, the sums, and how many
 training rows lie in each leaf. With other names:
 
-    printed-xgboost tests/models/printed       old binary forms (0.90, 1.2.1, 1.7.6), printed trees (3.2.0)
-    printed-lightgbm tests/models/printed      prints the models in tests/models/boosted (dump_model)
-    catboost-ctr tests/models/catboost-ctr     statistics of the target, and the rows that they count
+    printed-xgboost tests/models/printed     old binary forms (0.90, 1.2.1, 1.7.6), printed trees
+    printed-lightgbm tests/models/printed    prints the models in tests/models/boosted
+    catboost-ctr tests/models/catboost-ctr   statistics of the target, and the rows that they count
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def lightgbm(library, path, kind, params, rounds, X, y):
     )
 
 
-def catboost(library, path, kind, params, rounds, X, y):
+def catboost(library, path, _, params, rounds, X, y):
     own = {"iterations": rounds, "depth": 3, "verbose": 0, "allow_writing_files": False}
     own |= {"learning_rate": 0.5, "random_seed": 1, "thread_count": 1}
     model = library.CatBoost(own | params).fit(X, y)
@@ -147,7 +147,7 @@ def catboost(library, path, kind, params, rounds, X, y):
     )
 
 
-def scikit_learn(library, path, kind, params, rounds, X, y):
+def scikit_learn(library, path, _kind, params, _rounds, X, y):
     """Boosting, and forests of regression; only of boosting is it said what the library says."""
     import skops.io
 

@@ -15,7 +15,6 @@ from experiments.published_programs.placed import placed_program
 from experiments.published_programs.program import (
     STAGE,
     Program,
-    check_parts,
     contradicted,
     refuse,
     solve,
@@ -43,8 +42,7 @@ def reference_cp(
 
     The published program knows no distinct counts. With known draws they are not used; with hidden
     draws they are demanded too if the evidence has them (``evidence.d``): leave them out to have
-    the program as it was published. Equal seeds give equal rows, unless time runs out. What is
-    known of the rows' values is fixed; row k of the answer has the known part k.
+    the program as it was published. Equal seeds give equal rows, unless time runs out.
 
     The answer is "feasible" where all evidence is met, "likely" where the draws are hidden and some
     were found that give the counts (``numbers["optimal"]`` says whether they are proved to be the
@@ -57,18 +55,16 @@ def reference_cp(
 
     Raises
     ------
-    BadInput
-        If parts are known of another number of rows than the counts hold.
     NotCovered
-        If the schema has rules, if a population is given, or if the program would be too large.
+        If the schema has rules, if anything is given beside the model, or if the program would be
+        too large.
     """
     refuse("constraint program", geometry, given)
     values = values_in(geometry)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    check_parts(given.parts, evidence.n_rows)
     try:
-        ended, program = _solved(evidence, geometry, values, clock, seed, given)
+        ended, program = _solved(evidence, geometry, values, clock, seed)
     except OutOfTime:
         return Answer("unknown", values)
     numbers = program.numbers
@@ -85,7 +81,7 @@ def reference_cp(
         status = "likely"
         numbers["optimal"] = int(ended.optimal)
     ordered = isinstance(evidence, KnownDraws)
-    return unproved(status, values, found, misfit, numbers, given.parts, ordered=ordered)
+    return unproved(status, values, found, misfit, numbers, ordered=ordered)
 
 
 def _solved(
@@ -94,14 +90,13 @@ def _solved(
     values: ValueIndex,
     clock: Clock,
     seed: int,
-    given: SideInformation,
 ) -> tuple[Run, Program]:
     if not isinstance(evidence, HiddenDraws):
-        program = placed_program(evidence, geometry, values, given.parts, clock, seed)
+        program = placed_program(evidence, geometry, values, clock, seed)
         return solve(program, clock, seed), program
 
     def build(most: int) -> Program:
-        return bootstrap_program(evidence, geometry, values, given.parts, most, clock)
+        return bootstrap_program(evidence, geometry, values, most, clock)
 
     return widened(build, most_draws(evidence), int(evidence.n.max(initial=0)), clock, seed)
 

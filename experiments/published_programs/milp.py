@@ -62,7 +62,6 @@ def reference_milp(
     as in :func:`reference_cp`. Raises NotCovered if the schema has rules, if rows, columns or a
     population are given, or if the program would be too large.
     """
-    given.refuse("the published integer program")
     refuse("integer program", geometry, given)
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:

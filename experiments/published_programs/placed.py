@@ -4,8 +4,7 @@ For every tree t, leaf v and class c, y_tvkc says whether row k stands there. Wh
 demands follows from standing in it, and the released counts are sums over rows.
 
 - *Every row used once per tree* (the paper's model without bagging): the classes of the rows are
-  fixed in advance, by the number of rows of each class, and sum_k y_tvkc = n_tvc. Where parts of
-  the rows are known, the classes are left to the solver.
+  fixed in advance, by the number of rows of each class, and sum_k y_tvkc = n_tvc.
 - *Known draws*: the numbers b_tk are constants, sum_k b_tk y_tvkc = n_tvc, and a row that a tree
   did not draw has no variable there. The classes of the rows are fixed in advance here too, where
   no others give each tree its number of draws of each class.
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.published_programs.literals import RowVariables, encodings_of, one_of, paths_of
+from experiments.published_programs.literals import RowVariables, firsts_of, one_of, paths_of
 from experiments.published_programs.program import Program, built_rows, check_size
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import IntArray
@@ -30,7 +29,6 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
-from treeleak.side_information.side_information import KnownParts
 
 _CLASSES = 5.0
 """Units of the solver's work in which classes, and others instead, are looked for: seconds."""
@@ -40,7 +38,6 @@ def placed_program(
     evidence: ExactCounts | KnownDraws,
     geometry: Geometry,
     values: ValueIndex,
-    parts: KnownParts | None,
     clock: Clock,
     seed: int,
 ) -> Program:
@@ -53,11 +50,11 @@ def placed_program(
     OutOfTime
     """
     start, n_classes = geometry.leaf_start, evidence.n.shape[1]
-    encodings = encodings_of(values)
-    paths = paths_of(geometry, encodings)
-    draws, label = _rows_of(evidence, parts, clock, seed)
+    first = firsts_of(values)
+    paths = paths_of(geometry, first)
+    draws, label = _rows_of(evidence, clock, seed)
     n_terms = _size(evidence, geometry, paths, draws, label)
-    n_terms += draws.shape[1] * sum(e.n_terms for e in encodings)
+    n_terms += draws.shape[1] * int(first[-1])
     check_size("constraint program", n_terms, draws.shape[1], draws.shape[0])
     model = Model()
     n = evidence.n.tolist()
@@ -65,7 +62,7 @@ def placed_program(
     weights: list[list[list[int]]] = [[[] for _ in range(n_classes)] for _ in n]
     rows: list[RowVariables] = []
     fixed = [None] * draws.shape[1] if label is None else label.tolist()
-    for row in built_rows(model, values, encodings, parts, fixed, clock):
+    for row in built_rows(model, values, fixed, clock):
         own_draws = draws[:, len(rows)].tolist()
         rows.append(row)
         for t, b in enumerate(own_draws):
@@ -100,18 +97,17 @@ def placed_program(
 
 
 def _rows_of(
-    evidence: ExactCounts | KnownDraws, parts: KnownParts | None, clock: Clock, seed: int
+    evidence: ExactCounts | KnownDraws, clock: Clock, seed: int
 ) -> tuple[NDArray[np.unsignedinteger[Any]], IntArray | None]:
     """Give the draws, shape (n_trees, n_rows), and the rows' classes where they may be fixed."""
     start = evidence.geometry.leaf_start
     if isinstance(evidence, KnownDraws):
         totals = np.add.reduceat(evidence.n, start[:-1], axis=0)
-        label = None if parts is not None else _only_classes(evidence.draws, totals, clock, seed)
-        return evidence.draws, label
+        return evidence.draws, _only_classes(evidence.draws, totals, clock, seed)
     per_class = evidence.n[: start[1]].sum(axis=0)
     label = np.repeat(np.arange(len(per_class)), per_class)
     once = np.broadcast_to(np.uint8(1), (len(start) - 1, len(label)))
-    return once, label if parts is None else None
+    return once, label
 
 
 def _only_classes(
