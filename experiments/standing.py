@@ -47,7 +47,7 @@ class Standing:
 def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
     """Find the stored runs of a study's grid: those that count as done, or those of any version.
 
-    Runs that this machine could not have done, such as those that need WEKA, are among them.
+    Runs that are stored and not made anew are among them.
     """
     grid = study.grid(quick) if quick else study.whole
     wanted = {key_of(study.kept_as, parameters) for parameters in grid}

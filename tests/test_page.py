@@ -87,8 +87,7 @@ def test_a_page_with_nothing_worse_says_no_more(reasons):
     assert "BEHIND or" not in overview([own])
 
 
-def test_the_page_shows_the_same_runs_wherever_it_is_made(monkeypatch):
-    monkeypatch.delenv(gambs.WEKA, raising=False)
+def test_the_page_shows_stored_runs_that_are_not_made_anew():
     without = STUDIES["gambs-figure-1"]
     assert {p["learner"] for p in without.whole} == {gambs.C45, gambs.CART}
     assert {p["learner"] for p in without.grid(quick=False)} == {gambs.CART}
@@ -115,7 +114,6 @@ def tables_in(folder):
 @pytest.mark.slow
 def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
     """Figures are composed, and not rendered, which takes most of the time and is matplotlib's."""
-    monkeypatch.delenv(gambs.WEKA, raising=False)
     monkeypatch.setattr(
         "matplotlib.figure.Figure.savefig", lambda figure, file, **_how: file.write(b"<svg/>")
     )
