@@ -13,18 +13,18 @@ from typer.core import TyperCommand
 from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.headline import rewrite
+from experiments.headline import made_of
 from experiments.page import write_page
 from experiments.progress import time_said, watched
-from experiments.runner import Plan, as_frame, carry_out, plan
-from experiments.shown import render_tables, write_tables
-from experiments.standing import runs_of
+from experiments.runner import Plan, as_frame, carry_out, plan, runs_of
+from experiments.shown import render_tables, with_tables, write_tables
 from experiments.store import FOLDER, Store, store_file
 from experiments.zoo.cli import app as zoo
 from treeleak.cli.application import commands, run_commands
 from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.output import write_file
 
 FAILED = 1
 
@@ -154,8 +154,10 @@ def page(
     try:
         for path in write_page(catalogue.STUDIES.values(), store, to):
             say(str(path))
+        made = made_of(catalogue.STUDIES, store)
         for path in tables_in or []:
-            rewrite(path, catalogue.STUDIES, store)
+            text = path.read_text(encoding="utf-8")
+            write_file(path, with_tables(text, "page", made, str(path)))
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error

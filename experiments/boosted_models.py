@@ -12,21 +12,39 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import load_iris, load_wine
 
 import treeleak
 from experiments import attempt
 from experiments.attempt import Record
-from experiments.binned import table
-from experiments.draft_tables import draft_sample
+from experiments.draft_tables import draft_sample, load_draft
 from treeleak.core.arrays import IntArray
-from treeleak.datasets import load_adult
+from treeleak.datasets.bundled import Dataset
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, Quantity, Statistics
-from treeleak.schema import Schema
+from treeleak.schema import Binary, Schema
+
+BINNED = {"iris": load_iris, "wine": load_wine}
+
+
+def table(name: str) -> Dataset:
+    """One of these tables, or one of the DRAFT papers.
+
+    Raises BadInput if that table is not there.
+    """
+    if name not in BINNED:
+        return load_draft(name)
+    # Such names as iris has, with brackets, not every library takes.
+    X, y = BINNED[name](return_X_y=True, as_frame=True)
+    X.columns = [f"column_{k}" for k in range(X.shape[1])]
+    above = X.gt(X.median()).astype(int)
+    schema = Schema([Binary(c) for c in above.columns])
+    return Dataset(name, above, y, schema, "scikit-learn", "CC BY 4.0")
+
 
 _NOISE = 0.1
 """Noise on the targets of regression, in their standard deviations."""
@@ -132,15 +150,6 @@ class Case(attempt.Case):
     """One model, with all that its file holds or with some of it, a name in ``LEFT``."""
 
     left: str = ALL
-    groups: bool = False
-    """Whether the schema states all one-hot groups of adult; the papers' states one of three."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the attack knows of the columns."""
-        if not self.groups or self.table != "adult":
-            return table(self.table).schema
-        return load_adult().schema
 
 
 def trained(
@@ -206,7 +215,7 @@ def run(case: Case) -> Record:
         release = stripped(release, MODELS[case.model][0], case.left)
     record, found = attempt.attempt(
         lambda: treeleak.reconstruct(
-            release, case.schema, bootstrap=_sampling(case, release),
+            release, table(case.table).schema, bootstrap=_sampling(case, release),
             time_limit=case.time_limit, seed=case.seed,
             n_rows=len(X) if case.model in DRAWN | SUBSAMPLED else None,
         )
@@ -219,7 +228,7 @@ def run(case: Case) -> Record:
     if len(found.X) == len(X) <= _MEASURED:
         error = reconstruction_error(found.X, X, table(case.table).schema)
         outcome |= {"error": error, "expected_error": found.expected_error}
-    outcome["told"] = _told(release, case.schema, X)
+    outcome["told"] = _told(release, table(case.table).schema, X)
     return outcome | _measured(release, found, (X, y), (other, other_y))
 
 

@@ -17,7 +17,6 @@ VERSION = "results_version"
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {
         "boosted": 61,
-        "default-forests": 58,
         "draft": 57,
         "exact": 58,
         "hidden": 52,

@@ -123,6 +123,17 @@ def as_frame(runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame([{**r.parameters, **r.record, VERSION: r.version} for r in runs])
 
 
+def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
+    """Find the stored runs of a study's grid: those that count as done, or those of any version.
+
+    Runs that are stored and not made anew are among them.
+    """
+    grid = study.grid(quick) if quick else study.whole
+    wanted = {key_of(study.kept_as, parameters) for parameters in grid}
+    runs = store.runs(study.kept_as, None if any_version else study.version)
+    return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
+
+
 Result = tuple[Parameters, dict[str, Any], str | None]
 
 

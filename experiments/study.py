@@ -17,9 +17,6 @@ AHEAD, BEHIND = "ahead", "BEHIND"
 AGREES, DIFFERS = "agrees", "DIFFERS"
 """The same, of what a paper found rather than how well it did."""
 
-OWN = "treeleak"
-"""What stands for the paper of a study that has none."""
-
 Parameters = Mapping[str, Any]
 Record = dict[str, Any]
 
@@ -55,7 +52,7 @@ class Study:
     name : str
         As on the command line: "draft-table-2".
     paper : str
-        "DRAFT 2024"; ``OWN`` for a study that repeats none.
+        "DRAFT 2024".
     what : str
         "Table 2: run time with 100 trees".
     full, quick : callable

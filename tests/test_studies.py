@@ -32,7 +32,7 @@ from experiments import (  # fmt: skip
 )
 from experiments.__main__ import app
 from experiments.catalogue import BENCHMARKS
-from experiments.standing import runs_of
+from experiments.runner import runs_of
 from experiments.store import _MOST_TEXT, key_of
 from experiments.studies import draft_runs
 from experiments.studies.published import read_published

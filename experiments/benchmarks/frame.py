@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
+from itertools import product
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -413,6 +414,24 @@ def show_judged(
     for miss in misses:
         CONSOLE.print(miss, soft_wrap=True, markup=False)
     return met
+
+
+def floors_of(name: str) -> pd.DataFrame:
+    """Read the floors of a benchmark, a line for each kind of run; NaN where nothing is asked."""
+    return pd.read_csv(Path(__file__).with_name(f"{name}_floors.csv"))
+
+
+def lines_of(
+    name: str, keys: Mapping[str, Iterable[str]], rows: Iterable[int] | None, most: int | None
+) -> pd.DataFrame:
+    """The floors of some kinds, or lines of so many rows each, whose floor may be empty."""
+    every, asked = floors_of(name), {k: list(v) for k, v in keys.items()}
+    if rows is not None:
+        crossed = list(product(*asked.values(), rows))
+        every = pd.DataFrame(crossed, columns=[*asked, "rows"]).merge(every, "left")
+    for key, values in asked.items():
+        every = every[every[key].isin(values)]
+    return every if most is None else every[every.rows <= most]
 
 
 def present(lines: Iterable[Any], check: Callable[[Any], Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -158,25 +158,14 @@ def _codes_and_numbers(table: str, label: str) -> Dataset:
     return Dataset(table, X, y, Schema(attributes), _TIMBERSTRIKE, "")
 
 
-def _adult() -> Dataset:
-    """Load Adult's raw columns, categories as words."""
-    data = load_adult()
-    attributes: list[Attribute] = []
-    for name, values in data.raw.items():
-        if pd.api.types.is_numeric_dtype(values):
-            attributes.append(Numeric(name, float(values.min()), float(values.max())))
-        else:
-            attributes.append(Categorical(name, labels=tuple(sorted(values.unique()))))
-    return Dataset("adult", data.raw, data.y, Schema(attributes), data.source, data.licence)
-
-
 TABLES: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
     {
         "stroke": cache(lambda: _codes_and_numbers("stroke", "stroke")),
         "diabetes": cache(lambda: _codes_and_numbers("diabetes", "Outcome")),
         "credit": lambda: raw_table(CREDIT),
         "cancer": lambda: raw_table(CANCER),
-        "adult": cache(_adult),
+        # Categories as words.
+        "adult": cache(lambda: replace(raw_table("adult"), X=load_adult().raw)),
         BINARY: lambda: draft("adult"),
     }
 )

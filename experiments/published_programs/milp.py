@@ -83,7 +83,7 @@ def reference_milp(
     atoms = np.column_stack([*(block.chosen(x, a) for a in range(len(geometry.parts))), label])
     clock.record(0)
     clock.report_progress(_STAGE, 1.0, 0)
-    return unproved("feasible", values, values_at(atoms, values), 0, numbers)
+    return unproved("feasible", values, values_at(atoms, values), numbers)
 
 
 @dataclass(frozen=True, eq=False)

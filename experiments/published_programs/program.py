@@ -147,13 +147,7 @@ def contradicted(values: ValueIndex, numbers: dict[str, int]) -> Answer:
 
 
 def unproved(
-    status: Status,
-    values: ValueIndex,
-    found: IntArray,
-    misfit: int,
-    numbers: dict[str, int],
-    *,
-    ordered: bool = False,
+    status: Status, values: ValueIndex, found: IntArray, numbers: dict[str, int]
 ) -> Answer:
     """Answer with rows of a formulation that says nothing of its certainty.
 
@@ -162,5 +156,5 @@ def unproved(
     """
     n_open = np.maximum(np.diff(values.start), 2)[None, :]
     confidence = np.broadcast_to(1.0 / n_open, found.shape).copy()
-    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, misfit)
-    return Answer(status, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED)
+    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, 0)
+    return Answer(status, values, (rows,), numbers=numbers, cells=NOT_NEEDED)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,10 +14,6 @@ from experiments import forests
 from experiments.data import DATASETS, have_tables
 from experiments.forests import Forest
 from experiments.study import Parameters, Record, Study
-from treeleak.core.errors import NotCovered, TimeUp
-
-if TYPE_CHECKING:
-    from treeleak.reconstruction import Reconstruction
 
 PAPER = "DRAFT 2024"
 DEPTHS = (2, 3, 4, 5, 10, None)
@@ -45,20 +40,6 @@ def attack(parameters: Parameters) -> Record:
     status = UNANSWERED if found["status"] == "refused" else found["status"]
     error = math.nan if found["error"] is None else found["error"]
     return {name: found[name] for name in kept} | {"status": status, "error": error}
-
-
-def answered(*given: Any, **told: Any) -> tuple[Reconstruction | None, float]:
-    """Attack, and say in how many seconds; None if nothing was in hand when the time was over."""
-    import treeleak
-
-    start = time.perf_counter()
-    try:
-        result = treeleak.reconstruct(*given, **told)
-    except (NotCovered, TimeUp):
-        # As for the paper's solver, that is a run without an answer. A published program may be
-        # too large to build.
-        result = None
-    return result, time.perf_counter() - start
 
 
 def point(**changed: Any) -> dict[str, Any]:
