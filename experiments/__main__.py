@@ -15,7 +15,7 @@ from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
 from experiments.headline import made_of
 from experiments.page import write_page
-from experiments.progress import time_said, watched
+from experiments.progress import watched
 from experiments.runner import Plan, as_frame, carry_out, plan, runs_of
 from experiments.shown import render_tables, with_tables, write_tables
 from experiments.store import FOLDER, Store, store_file
@@ -75,13 +75,7 @@ def list_() -> None:
     epilog="Each benchmark has its own options: `python -m experiments run hidden --help`.",
 )
 def run(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="Name of a study (see `python -m experiments list`).",
-        ),
-    ],
+    name: Name,
     quick: QuickRun = False,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at once.")] = 1,
     out: Folder = FOLDER,
@@ -98,7 +92,7 @@ def run(
     study, store = find_study(name), Store(store_file(out))
     todo = plan(study, store, quick, any_version)
     if not quiet:
-        say(_announced(todo, jobs))
+        say(_announced(todo))
     try:
         with watched(len(todo.todo), quiet) as told:
             outcome = carry_out(todo, store, jobs, cluster, told)
@@ -201,13 +195,13 @@ def _made(out: Path, hint: str = "") -> Store:
     return Store(path)
 
 
-def _announced(plan: Plan, jobs: int) -> str:
-    """Say what is to be done, and how long that may take."""
+def _announced(plan: Plan) -> str:
+    """Say what is to be done."""
     n, name = len(plan.todo), plan.study.name
     if not n:
         return f"{name}: all {plan.done} runs are done"
     done = f"{plan.done} are done, " if plan.done else ""
-    return f"{name}: {done}{n} to run, about {time_said(plan.seconds / jobs)}"
+    return f"{name}: {done}{n} to run"
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris, load_wine
 import treeleak
 from experiments import attempt
 from experiments.attempt import Record
-from experiments.draft_tables import draft_sample, load_draft
+from experiments.data import draft_sample, load_draft
 from treeleak.core.arrays import IntArray
 from treeleak.datasets.bundled import Dataset
 from treeleak.metrics import random_baseline, reconstruction_error

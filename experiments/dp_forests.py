@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.draft_tables import draft_schema
+from experiments.data import draft_schema
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.noise.laws import Laplace
 from treeleak.release.release import Release

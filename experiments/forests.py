@@ -10,8 +10,7 @@ import pandas as pd
 
 import treeleak
 from experiments.attempt import Record, attempt
-from experiments.data import draft
-from experiments.draft_tables import draft_sample
+from experiments.data import draft, draft_sample
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
 
 _LACKING: Record = {"error": None, "exact_rows": 0.0, "order_error": None, "in_order": None,

@@ -30,15 +30,12 @@ class Plan:
     todo : tuple of parameters
     done : int
         Runs that the store has.
-    seconds : float
-        Estimate for one process: from the runs that are done, where they tell, else the study's.
     """
 
     study: Study
     quick: bool
     todo: tuple[Parameters, ...]
     done: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -64,13 +61,9 @@ def plan(study: Study, store: Store, quick: bool = False, any_version: bool = Fa
     grid = study.grid(quick)
     runs = store.runs(study.kept_as, None if any_version else study.version)
     runs = [run for run in runs if set(run.parameters) == set(study.names)]
-    done = {key_of(run.study, run.parameters): run for run in runs}
+    done = {key_of(run.study, run.parameters) for run in runs}
     todo = tuple(p for p in grid if key_of(study.kept_as, p) not in done)
-    guessed = [study.seconds(run.parameters) for run in done.values()]
-    taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
-    pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
-    seconds = pace * sum(study.seconds(p) for p in todo)
-    return Plan(study, quick, todo, len(grid) - len(todo), seconds)
+    return Plan(study, quick, todo, len(grid) - len(todo))
 
 
 def carry_out(

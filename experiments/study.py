@@ -63,8 +63,6 @@ class Study:
         comes from its parameters.
     tables : callable
         From runs (parameters and records as columns) to what is shown.
-    seconds : callable
-        About how long a run takes, for the estimate before there are any.
     warm : callable or None
         From parameters to those of a small run that compiles what theirs will use: it runs once in
         each process, and is not kept.
@@ -85,7 +83,6 @@ class Study:
     quick: Callable[[], Sequence[Parameters]]
     run: Callable[[Parameters], Record]
     tables: Callable[[pd.DataFrame], Sequence[Table]]
-    seconds: Callable[[Parameters], float]
     warm: Callable[[Parameters], Parameters] | None = None
     check: Callable[[], None] | None = None
     experiment: str = ""

@@ -343,8 +343,6 @@ def test_every_study_holds_together(name):
         return
     assert 0 < len(quick) < len(full)
     assert set(quick[0]) == set(own.names)
-    assert sum(own.seconds(p) for p in quick) <= 120
-    assert all(own.seconds(p) > 0 for p in full)
     # Of every stratum of the full grid there is a run in the quick one.
     for key in set(own.names) - {"seed", "time_limit", "n_rows"}:
         known = {str(p[key]) for p in full}
@@ -385,7 +383,7 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "toy" in run("list").stdout
     result = run("run", "toy", "--quick", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "toy: 4 to run, about" in result.stderr
+    assert "toy: 4 to run" in result.stderr
     assert "225" in result.stdout
     assert {p.name for p in tmp_path.iterdir()} == {"runs.sqlite", "toy.csv", "toy.md"}
     assert pd.read_csv(tmp_path / "toy.csv").square.tolist() == [0, 25, 100, 225]

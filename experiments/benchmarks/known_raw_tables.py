@@ -18,8 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from experiments.benchmarks.raw import CANCER, CREDIT
 from experiments.benchmarks.raw import table as raw_table
-from experiments.data import data_file, draft
-from experiments.draft_tables import draft_sample
+from experiments.data import data_file, draft, draft_sample
 from treeleak.datasets import Dataset, load_adult
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 

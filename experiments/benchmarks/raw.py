@@ -36,8 +36,7 @@ from experiments.benchmarks.frame import (
     show,
     statuses,
 )
-from experiments.data import draft
-from experiments.draft_tables import draft_sample
+from experiments.data import draft, draft_sample
 from experiments.studies.gambs import raw_adult
 from treeleak.core.errors import Mismatch
 from treeleak.datasets import Dataset

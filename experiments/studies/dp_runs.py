@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.data import data_file, draft
+from experiments.data import data_file, draft, draft_sample
 from experiments.dp_forests import load_dp_forest
-from experiments.draft_tables import draft_sample
 from experiments.study import Parameters, Record
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning

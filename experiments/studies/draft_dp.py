@@ -280,7 +280,6 @@ TABLE_5 = dp_study(
     quick=lambda: _learners(range(2)),
     run=accuracy,
     tables=_accuracies,
-    seconds=lambda p: 1.0 if p["dataset"] == "compas" else 1.5,
     warm=None,
 )
 
@@ -390,7 +389,6 @@ FIGURE_13 = dp_study(
     run=informed_attack,
     warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
     tables=_missing_row,
-    seconds=lambda p: {"compas": 4.0, "default_credit": 7.0, "adult": 9.0}[p["dataset"]],
 )
 
 STUDIES: Sequence[Study] = (

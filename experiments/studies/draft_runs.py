@@ -50,17 +50,6 @@ def point(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def seconds_of(p: Parameters) -> float:
-    """About how long a run takes; the reference mostly takes all of its time."""
-    limit, n_trees, n_rows = float(p["time_limit"]), float(p["n_trees"]), float(p["n_rows"])
-    if p["method"] != "auto":
-        return limit
-    if p["bootstrap"] == "hidden":
-        return min(0.25 * n_trees * n_rows / 100, limit)
-    shallow = p["depth"] is not None and n_trees >= 10
-    return min(20.0 if shallow else 0.5 + n_rows / 1000, limit)
-
-
 def small(p: Parameters) -> Parameters:
     """Say what compiles the same kernels: other draws, another method, or one tree have others."""
     small = {"dataset": "compas", "depth": 3, "seed": 0, "time_limit": 20.0, "n_rows": 40}
@@ -72,7 +61,6 @@ draft_study = partial(
     paper=PAPER,
     run=attack,
     experiment=EXPERIMENT,
-    seconds=seconds_of,
     warm=small,
     check=have_tables,
 )

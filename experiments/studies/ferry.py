@@ -360,7 +360,6 @@ def _study(
         quick=partial(_grid, methods, quick, (0,)),
         run=path_of_models,
         tables=tables,
-        seconds=lambda p: 0.5 * float((0.01 / p["support"]) ** 1.4),
         warm=_warm,
         check=_have_tables,
         experiment="ferry",

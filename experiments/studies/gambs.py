@@ -156,7 +156,6 @@ STUDIES: Sequence[Study] = (
         quick=lambda: _grid(SEEDS[:3]),
         run=trees_on_more_and_more,
         tables=_distances,
-        seconds=lambda _: 0.4,
         warm=lambda p: {**p, "n_rows": 20},
         experiment="gambs",
         everywhere=lambda: _grid(SEEDS, (C45, CART)),
