@@ -130,27 +130,12 @@ _TABLES = {
 
 
 def load_draft(name: str, data_home: str | Path | None = None) -> Dataset:
-    """Load a binarised table of the DRAFT papers.
+    """Load a binarised table of the DRAFT papers, with their one-hot groups and published ranges.
 
-    Parameters
-    ----------
-    name : str
-        ``compas``, ``adult``, ``default_credit`` or ``default_credit_numerical`` (amounts and
-        age left as numbers).
-    data_home : path, optional
-        Folder of the table, as ``draft_<name>.csv`` or ``<name>.csv``. By default the folder
-        that the environment variable ``TREELEAK_DATA`` names, else the user's cache. A table
-        that is not there is downloaded into it.
-
-    Returns
-    -------
-    Dataset
-        Its schema is the papers': their one-hot groups, and the published ranges.
-
-    Raises
-    ------
-    BadInput
-        If there is no such table, it cannot be downloaded, or the file is not that table.
+    ``name``: ``compas``, ``adult``, ``default_credit`` or ``default_credit_numerical`` (amounts and
+    age left as numbers). ``data_home``: the folder of ``draft_<name>.csv`` or ``<name>.csv``; by
+    default that of the environment variable ``TREELEAK_DATA``, else the user's cache. A table that
+    is not there is downloaded into it. Raises BadInput if that fails, or it is not that table.
     """
     published = _published(name)
     path = _find(name, published.sha256, data_home or os.environ.get("TREELEAK_DATA"))

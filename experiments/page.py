@@ -40,23 +40,14 @@ _SHOWN = 0.5
 
 @dataclass(frozen=True)
 class Standing:
-    """How a study stands.
-
-    Attributes
-    ----------
-    study : Study
-    done, total : int
-        Runs of the full grid.
-    tables : tuple of Table
-    versions : tuple of int
-        Results versions of these runs.
-    """
+    """How a study stands: runs of its full grid, and what its tables say of them."""
 
     study: Study
     done: int
     total: int
     tables: tuple[Table, ...]
     versions: tuple[int, ...]
+    """Results versions of these runs."""
 
     @property
     def shown(self) -> bool:

@@ -21,38 +21,23 @@ from treeleak.reconstruction import versions
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run.
-
-    Attributes
-    ----------
-    study : Study
-    quick : bool
-    todo : tuple of parameters
-    done : int
-        Runs that the store has.
-    """
+    """What is to be run."""
 
     study: Study
     quick: bool
     todo: tuple[Parameters, ...]
     done: int
+    """Runs that the store has."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How carrying out a plan ended.
-
-    Attributes
-    ----------
-    finished : int
-        Runs that were added to the store.
-    failed : tuple of (parameters, str)
-        Runs that raised an error, and which; they are not in the store.
-    interrupted : bool
-    """
+    """How carrying out a plan ended."""
 
     finished: int
+    """Runs that were added to the store."""
     failed: tuple[tuple[Parameters, str], ...]
+    """Runs that raised an error, and which; they are not in the store."""
     interrupted: bool
 
 
@@ -75,21 +60,10 @@ def carry_out(
 ) -> Outcome:
     """Run what is to be run; each record is kept as soon as it is there.
 
-    Parameters
-    ----------
-    plan : Plan
-    store : Store
-    jobs : int
-        Runs at once, on this machine.
-    cluster : str, optional
-        Address of a Dask scheduler, whose workers run instead.
-    told : callable
-        Gets the runs that are done, all runs, and the seconds since the beginning.
-
-    Raises
-    ------
-    BadInput
-        If something is missing that all runs need, or the cluster does not answer.
+    ``jobs`` run at once on this machine, or those of the workers of a Dask scheduler, whose address
+    is ``cluster``. ``told`` gets the runs that are done, all runs, and the seconds since the
+    beginning. Raises BadInput if something is missing that all runs need, or the cluster does not
+    answer.
     """
     study = plan.study
     start, finished = time.perf_counter(), 0

@@ -23,24 +23,16 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as the paper has it: published figures beside ours.
-
-    Attributes
-    ----------
-    name : str
-        For files: letters, digits, dashes.
-    title : str
-    frame : DataFrame
-        Lines with their own columns first, then ``published``, ``treeleak`` (and other methods),
-        ``ratio`` and ``verdict`` where there is something to compare.
-    note : str
-        What a reader should know: runs left out, other conditions.
-    """
+    """A table as the paper has it: published figures beside ours."""
 
     name: str
+    """For files: letters, digits, dashes."""
     title: str
     frame: pd.DataFrame
+    """Lines with their own columns first, then ``published``, ``treeleak`` (and other methods),
+    ``ratio`` and ``verdict`` where there is something to compare."""
     note: str = ""
+    """What a reader should know: runs left out, other conditions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,27 +43,17 @@ _GAPS = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A training set with the model that its owner releases.
-
-    Attributes
-    ----------
-    X : DataFrame
-    y : Series
-    schema : Schema
-        What each column of ``X`` can be: by it, values are compared.
-    model : fitted estimator
-    told : Schema or None
-        What the attack is told.
-    space : str
-        The columns in which the answer is wanted: those of ``X``.
-    """
+    """A training set with the model that its owner releases."""
 
     X: pd.DataFrame
     y: pd.Series
     schema: Schema
+    """What each column of ``X`` can be: by it, values are compared."""
     model: Any
     told: Schema | None
+    """What the attack is told."""
     space: str = "model"
+    """The columns in which the answer is wanted: those of ``X``."""
 
     @property
     def forest(self) -> RandomForestClassifier:

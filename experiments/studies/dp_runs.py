@@ -59,14 +59,10 @@ class _Attacked:
 
 
 def attack(parameters: Parameters) -> Record:
-    """Attack one forest with noise on its counts.
+    """Attack one forest with noise on its counts; without, if its epsilon is None.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``n_trees``, ``depth``, ``epsilon`` (None: no noise), ``seed``, ``n_rows``,
-        ``forest`` ("shared", "fresh" or "trained"), ``told_n`` (whether the number of rows is
-        known), ``method`` and ``time_limit``; ``known`` and ``population`` are 0: nothing else is.
+    ``forest``: "shared", "fresh" or "trained". ``told_n``: whether the number of rows is known.
+    ``known`` and ``population`` are 0: nothing else is.
     """
     return _attacked(parameters).record
 
@@ -100,13 +96,7 @@ def attack_closely(parameters: Parameters) -> Record:
 
 
 def informed_attack(parameters: Parameters) -> Record:
-    """Train a forest, take some of its rows in turn as the missing one, and measure.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``epsilon``, ``seed``, ``mechanism``, ``n_targets``, ``n_trees``, ``depth``.
-    """
+    """Train a forest, take some of its rows in turn as the missing one, and measure."""
     p = parameters
     data, chosen, forest = informed_forest(p)
     X, y = _rows(data, chosen)
@@ -136,16 +126,8 @@ def informed_forest(parameters: Parameters) -> tuple[Dataset, IntArray, DPForest
 def accuracy(parameters: Parameters) -> Record:
     """Train one forest on the first rows of a table: its accuracy on them and on all others.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``learner`` ("sklearn", or the mechanism of a private forest), ``seed``,
-        ``epsilon``, ``n_trees``, ``depth`` and ``n_rows``.
-
-    Returns
-    -------
-    dict
-        With ``cost``, the epsilon that the noise really costs.
+    ``learner``: "sklearn", or the mechanism of a private forest, which has a ``cost``: the epsilon
+    that the noise really costs.
     """
     from sklearn.ensemble import RandomForestClassifier
 

@@ -27,14 +27,7 @@ EXPERIMENT = "draft"
 
 
 def attack(parameters: Parameters) -> Record:
-    """Train a forest as the paper does, attack it, measure.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``n_trees``, ``depth``, ``bootstrap`` ("none", "known" or "hidden"), ``seed``,
-        ``n_rows``, ``method`` and ``time_limit``.
-    """
+    """Train a forest as the paper does, attack it, measure: parameters are those of Forest."""
     found = forests.attack(Forest(**parameters))
     kept = ("seconds", "expected_error", "guess", "misfit")
     status = UNANSWERED if found["status"] == "refused" else found["status"]
