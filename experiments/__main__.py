@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.headline import made_of
+from experiments.headline import STORED, made_of
 from experiments.page import write_page
 from experiments.progress import watched
 from experiments.runner import Plan, as_frame, carry_out, plan, runs_of
@@ -165,7 +165,7 @@ def export_(
     """Write the latest runs of all studies into one file, for other stores."""
     store = _made(out)
     check_place(to, store.path)
-    n = store.write(to, (study.kept_as for study in catalogue.STUDIES.values()))
+    n = store.write(to, (*STORED, *(study.kept_as for study in catalogue.STUDIES.values())))
     say(f"{to}: {n:,} runs")
 
 

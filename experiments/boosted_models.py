@@ -232,6 +232,11 @@ def run(case: Case) -> Record:
     return outcome | _measured(release, found, (X, y), (other, other_y))
 
 
+def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
+    """Make figures numbers, which are missing where a run has no answer."""
+    return runs.assign(**{name: pd.to_numeric(runs[name]) for name in FIGURES if name in runs})
+
+
 def calibrated(runs: pd.DataFrame) -> tuple[float, float, int]:
     """Sum of expected and of true errors over the runs of which not all is proved; how many."""
     own = runs[(runs.proved < 1) & runs.error.notna() & runs.expected_error.notna()]
