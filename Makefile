@@ -115,7 +115,7 @@ bench: $(VENV)/.dev
 	-$(BIN)/python -m experiments run noisy
 	-$(BIN)/python -m experiments run hidden
 	-$(BIN)/python -m experiments run hidden --seeds 5-9
-	-$(BIN)/python -m experiments run raw --seeds 0 --reference
+	-$(BIN)/python -m experiments run raw --seeds 0
 	-$(BIN)/python -m experiments run raw --seeds 5-6
 	-$(BIN)/python -m experiments run known_raw --seeds 0
 
@@ -144,11 +144,12 @@ $(VENV)-wheel/.tools: pyproject.toml | $(VENV)-wheel/bin/python
 	$(VENV)-wheel/bin/python -m pip install --quiet hatchling
 	touch $@
 
-# Bounds are promises: the package with the lowest version of each dependency.
+# Bounds are promises: the package with the lowest version of each dependency, then what tests need.
 $(VENV)-lowest/.installed: pyproject.toml | $(VENV)-lowest/bin/python
-	$(VENV)-lowest/bin/python tools/lowest_versions.py test > $(VENV)-lowest/requirements.txt
-	$(VENV)-lowest/bin/python -m pip install --quiet -r $(VENV)-lowest/requirements.txt
-	$(VENV)-lowest/bin/python -m pip install --quiet --no-deps -e .
+	$(VENV)-lowest/bin/python -m pip install --quiet uv
+	$(VENV)-lowest/bin/python -m uv pip install --quiet --resolution lowest-direct -e . \
+		--python $(VENV)-lowest/bin/python
+	$(VENV)-lowest/bin/python -m uv pip install --quiet --python $(VENV)-lowest/bin/python -e '.[test]'
 	touch $@
 
 # An extra that wants an environment of its own: .venv-<extra>.

@@ -13,18 +13,18 @@ from typer.core import TyperCommand
 from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.headline import rewrite
+from experiments.headline import STORED, made_of
 from experiments.page import write_page
-from experiments.progress import time_said, watched
-from experiments.runner import Plan, as_frame, carry_out, plan
-from experiments.shown import render_tables, write_tables
-from experiments.standing import runs_of
+from experiments.progress import watched
+from experiments.runner import Plan, as_frame, carry_out, plan, runs_of
+from experiments.shown import render_tables, with_tables, write_tables
 from experiments.store import FOLDER, Store, store_file
 from experiments.zoo.cli import app as zoo
 from treeleak.cli.application import commands, run_commands
 from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.output import write_file
 
 FAILED = 1
 
@@ -75,13 +75,7 @@ def list_() -> None:
     epilog="Each benchmark has its own options: `python -m experiments run hidden --help`.",
 )
 def run(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="Name of a study (see `python -m experiments list`).",
-        ),
-    ],
+    name: Name,
     quick: QuickRun = False,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at once.")] = 1,
     out: Folder = FOLDER,
@@ -98,7 +92,7 @@ def run(
     study, store = find_study(name), Store(store_file(out))
     todo = plan(study, store, quick, any_version)
     if not quiet:
-        say(_announced(todo, jobs))
+        say(_announced(todo))
     try:
         with watched(len(todo.todo), quiet) as told:
             outcome = carry_out(todo, store, jobs, cluster, told)
@@ -154,8 +148,10 @@ def page(
     try:
         for path in write_page(catalogue.STUDIES.values(), store, to):
             say(str(path))
+        made = made_of(catalogue.STUDIES, store)
         for path in tables_in or []:
-            rewrite(path, catalogue.STUDIES, store)
+            text = path.read_text(encoding="utf-8")
+            write_file(path, with_tables(text, "page", made, str(path)))
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
@@ -169,7 +165,7 @@ def export_(
     """Write the latest runs of all studies into one file, for other stores."""
     store = _made(out)
     check_place(to, store.path)
-    n = store.write(to, (study.kept_as for study in catalogue.STUDIES.values()))
+    n = store.write(to, (*STORED, *(study.kept_as for study in catalogue.STUDIES.values())))
     say(f"{to}: {n:,} runs")
 
 
@@ -199,13 +195,13 @@ def _made(out: Path, hint: str = "") -> Store:
     return Store(path)
 
 
-def _announced(plan: Plan, jobs: int) -> str:
-    """Say what is to be done, and how long that may take."""
+def _announced(plan: Plan) -> str:
+    """Say what is to be done."""
     n, name = len(plan.todo), plan.study.name
     if not n:
         return f"{name}: all {plan.done} runs are done"
     done = f"{plan.done} are done, " if plan.done else ""
-    return f"{name}: {done}{n} to run, about {time_said(plan.seconds / jobs)}"
+    return f"{name}: {done}{n} to run"
 
 
 def main() -> None:

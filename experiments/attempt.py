@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from treeleak.cli.files import say
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.reconstruction import Reconstruction
 
@@ -47,9 +46,3 @@ def attempt(attack: Callable[[], Reconstruction]) -> tuple[Record, Reconstructio
 def is_there(module: str) -> bool:
     """Whether the library of a module is installed."""
     return find_spec(module.split(".")[0]) is not None
-
-
-def say_missing(modules: Iterable[str]) -> None:
-    """Say which libraries are missing, whose runs are left out."""
-    if missing := sorted({m.split(".")[0] for m in modules if not is_there(m)}):
-        say(f"runs of {', '.join(missing)} are left out: pip install 'treeleak[boosted]'")

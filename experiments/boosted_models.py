@@ -12,21 +12,39 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import load_iris, load_wine
 
 import treeleak
 from experiments import attempt
 from experiments.attempt import Record
-from experiments.binned import table
-from experiments.draft_tables import draft_sample
+from experiments.data import draft_sample, load_draft
 from treeleak.core.arrays import IntArray
-from treeleak.datasets import load_adult
+from treeleak.datasets.bundled import Dataset
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, Quantity, Statistics
-from treeleak.schema import Schema
+from treeleak.schema import Binary, Schema
+
+BINNED = {"iris": load_iris, "wine": load_wine}
+
+
+def table(name: str) -> Dataset:
+    """One of these tables, or one of the DRAFT papers.
+
+    Raises BadInput if that table is not there.
+    """
+    if name not in BINNED:
+        return load_draft(name)
+    # Such names as iris has, with brackets, not every library takes.
+    X, y = BINNED[name](return_X_y=True, as_frame=True)
+    X.columns = [f"column_{k}" for k in range(X.shape[1])]
+    above = X.gt(X.median()).astype(int)
+    schema = Schema([Binary(c) for c in above.columns])
+    return Dataset(name, above, y, schema, "scikit-learn", "CC BY 4.0")
+
 
 _NOISE = 0.1
 """Noise on the targets of regression, in their standard deviations."""
@@ -132,19 +150,10 @@ class Case(attempt.Case):
     """One model, with all that its file holds or with some of it, a name in ``LEFT``."""
 
     left: str = ALL
-    groups: bool = False
-    """Whether the schema states all one-hot groups of adult; the papers' states one of three."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the attack knows of the columns."""
-        if not self.groups or self.table != "adult":
-            return table(self.table).schema
-        return load_adult().schema
 
 
 def trained(
-    case: Case, settings: Mapping[str, Any] = MappingProxyType({})
+    case: Case,
 ) -> tuple[Release, pd.DataFrame, pd.Series[Any], pd.DataFrame, pd.Series[Any]]:
     """Train a model; its release, its rows and their labels or targets, and as many others."""
     library, name, given = MODELS[case.model]
@@ -156,7 +165,7 @@ def trained(
         sums = X.to_numpy(float) @ rng.normal(size=X.shape[1])
         y = pd.Series(sums + _NOISE * sums.std() * rng.normal(size=len(sums)))
     module = import_module("sklearn.ensemble" if library == "sklearn" else library)
-    model = getattr(module, name)(**_QUIET[library], **given, **settings)
+    model = getattr(module, name)(**_QUIET[library], **given)
     own = X.iloc[: case.n_rows].reset_index(drop=True), y.iloc[: case.n_rows]
     # Some libraries take no names with brackets.
     model.fit(own[0].to_numpy(), own[1].to_numpy())
@@ -199,14 +208,14 @@ def stripped(release: Release, library: str, left: str) -> Release:
     return replace(release, trees=tuple(trees), n_rows=n_rows, ensemble=ensemble)
 
 
-def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Record:
-    """Train with these settings beside those in ``MODELS``, attack, measure."""
-    release, X, y, other, other_y = trained(case, settings)
+def run(case: Case) -> Record:
+    """Train, attack, measure."""
+    release, X, y, other, other_y = trained(case)
     if case.left != ALL:
         release = stripped(release, MODELS[case.model][0], case.left)
     record, found = attempt.attempt(
         lambda: treeleak.reconstruct(
-            release, case.schema, bootstrap=_sampling(case, release, settings),
+            release, table(case.table).schema, bootstrap=_sampling(case, release),
             time_limit=case.time_limit, seed=case.seed,
             n_rows=len(X) if case.model in DRAWN | SUBSAMPLED else None,
         )
@@ -219,8 +228,13 @@ def run(case: Case, settings: Mapping[str, Any] = MappingProxyType({})) -> Recor
     if len(found.X) == len(X) <= _MEASURED:
         error = reconstruction_error(found.X, X, table(case.table).schema)
         outcome |= {"error": error, "expected_error": found.expected_error}
-    outcome["told"] = _told(release, case.schema, X)
+    outcome["told"] = _told(release, table(case.table).schema, X)
     return outcome | _measured(release, found, (X, y), (other, other_y))
+
+
+def in_numbers(runs: pd.DataFrame) -> pd.DataFrame:
+    """Make figures numbers, which are missing where a run has no answer."""
+    return runs.assign(**{name: pd.to_numeric(runs[name]) for name in FIGURES if name in runs})
 
 
 def calibrated(runs: pd.DataFrame) -> tuple[float, float, int]:
@@ -299,11 +313,11 @@ def cells_of(release: Release, schema: Schema, X: pd.DataFrame) -> tuple[Partiti
     return partition, partition.cell[np.searchsorted(partition.points, point)]
 
 
-def _sampling(case: Case, release: Release, settings: Mapping[str, Any]) -> str:
-    """Say that all trees saw all rows where a file leaves that open and no setting drew them."""
+def _sampling(case: Case, release: Release) -> str:
+    """Say that all trees saw all rows where a file leaves that open."""
     if case.model in DRAWN:
         return "hidden"
-    return "none" if release.sampling.kind == "unknown" and "subsample" not in settings else "auto"
+    return "none" if release.sampling.kind == "unknown" else "auto"
 
 
 def _cells(release: Release, X: pd.DataFrame) -> list[bytes]:

@@ -7,20 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 
-from experiments.studies import (
-    boosted,
-    default_forests,
-    draft,
-    draft_dp,
-    ferry,
-    gambs,
-)
+from experiments.studies import draft, draft_dp, ferry, gambs
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
-_MODULES = (
-    boosted, default_forests, draft, draft_dp, ferry, gambs,
-)  # fmt: skip
+_MODULES = (draft, draft_dp, ferry, gambs)
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {study.name: study for module in _MODULES for study in module.STUDIES}
 )

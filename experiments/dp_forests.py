@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.draft_tables import draft_schema
+from experiments.data import draft_schema
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.noise.laws import Laplace
 from treeleak.release.release import Release
@@ -22,25 +22,9 @@ def load_dp_forest(
 ) -> Release:
     """Load a forest of DRAFT-DP: trees on 0/1 columns, and counts with the paper's noise.
 
-    Parameters
-    ----------
-    path : path
-        An archive named ``dp_forests_<table>.npz``, table one of DRAFT's.
-    n_trees, depth, seed : int
-        Which of its forests.
-    epsilon : float or None
-        Privacy budget as the paper states it; the noise of each count is int(Lap(n_trees /
-        epsilon)). None for the counts without noise.
-
-    Returns
-    -------
-    Release
-        It does not say how many rows there were; the paper's forests were trained on 100.
-
-    Raises
-    ------
-    BadInput
-        If there is no such archive, or no such forest in it.
+    From an archive named ``dp_forests_<table>.npz``, table one of DRAFT's. The noise of each count
+    is int(Lap(n_trees / epsilon)), without epsilon none. The release does not say how many rows
+    there were: the paper's forests were trained on 100. Raises BadInput if there is no such forest.
     """
     path = Path(path)
     columns = draft_schema(path.stem.removeprefix(_PREFIX)).columns

@@ -10,12 +10,11 @@ import pandas as pd
 
 import treeleak
 from experiments.attempt import Record, attempt
-from experiments.data import draft
-from experiments.draft_tables import draft_sample
+from experiments.data import draft, draft_sample
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
 
 _LACKING: Record = {"error": None, "exact_rows": 0.0, "order_error": None, "in_order": None,
-            "wrong_proved": 0, "error_without": None}  # fmt: skip
+            "wrong_proved": 0}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,6 @@ class Forest:
         What the attack knows of the draws; without any, trees see all rows.
     counted : bool
         Whether the trees, grown on draws, count all rows once: exact counts of such trees.
-    population : int
-        So many other rows are known.
     """
 
     dataset: str
@@ -42,28 +39,22 @@ class Forest:
     time_limit: float
     distinct: bool = True
     counted: bool = False
-    population: int = 0
 
 
 def attack(case: Forest) -> Record:
     """Train, attack, measure."""
     data = draft(case.dataset)
     X, y = draft_sample(data, case.n_rows, case.seed)
-    beside: dict[str, Any] = {}
-    if case.population:
-        sample, label = draft_sample(data, case.n_rows + case.population, case.seed)
-        beside["population"] = sample.assign(label=label)[case.n_rows :]
     forest = _fitted(case, X, y)
     if case.counted:
         _count_all(forest, X, y)
 
-    def attacked(**known: Any) -> treeleak.Reconstruction:
-        return treeleak.reconstruct(
+    record, result = attempt(
+        lambda: treeleak.reconstruct(
             forest, data.schema, "none" if case.counted else case.bootstrap, case.time_limit,
-            case.seed, method=case.method, use_distinct=case.distinct, **known,
-        )  # fmt: skip
-
-    record, result = attempt(lambda: attacked(**beside))
+            case.seed, method=case.method, use_distinct=case.distinct,
+        )
+    )  # fmt: skip
     record |= _LACKING | {
         "guess": random_baseline(X, data.schema, 20, case.seed).mean,
         "expected_error": None if result is None else result.expected_error,
@@ -71,9 +62,6 @@ def attack(case: Forest) -> Record:
     }
     if result is None or result.X is None:
         return record
-    without = result.without_population
-    if without is not None and without.X is not None:
-        record["error_without"] = reconstruction_error(without.X, X, data.schema)
     rows, true = result.X[X.columns].assign(label=result.y), X.assign(label=y)
     record |= {
         "error": reconstruction_error(result.X, X, data.schema),

@@ -1,33 +1,23 @@
-"""Tables of other documents that are made from stored runs, too: those marked as such.
-
-A table stands between two comments, ``<!-- made by python -m experiments page: NAME -->`` and
-``<!-- end -->``; what is between them is written anew.
-"""
+"""Tables of other documents that ``python -m experiments page`` makes of stored runs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.boosted_models import LEFT, VALUES_ALONE, holds
+from experiments.boosted_models import LEFT, VALUES_ALONE, holds, in_numbers
 from experiments.data import DATASETS
-from experiments.runner import as_frame
-from experiments.shown import as_markdown
-from experiments.standing import runs_of
+from experiments.runner import as_frame, runs_of
 from experiments.store import Store
-from experiments.studies.boosted_shown import DEFAULT, in_numbers
-from experiments.studies.default_forests import PROGRAM, TREELEAK
 from experiments.studies.dp_cells import CELL, beside_published, summed
 from experiments.studies.published import read_published
-from experiments.study import Study, Table
+from experiments.study import Study
 from treeleak.core.errors import BadInput
-from treeleak.core.output import write_file
 
 _Means = dict[Any, dict[Any, Any]]
 """By dataset and depth: seconds, error."""
@@ -36,12 +26,6 @@ _BY_DEPTH = ["depth", *(name for dataset in DATASETS for name in (dataset, "pape
 
 _BOOSTED_ROWS = 1000
 _PAPER_RUNS = 5
-
-_MARKED = re.compile(
-    r"(?P<head><!-- made by python -m experiments page: (?P<name>[a-z-]+) -->\n)"
-    r".*?(?P<end><!-- end -->)",
-    re.DOTALL,
-)
 
 
 def private_forests(runs: pd.DataFrame) -> pd.DataFrame:
@@ -101,18 +85,6 @@ def known_forests(runs: pd.DataFrame) -> pd.DataFrame:
         shown = by_dataset[["in_order", "seconds"]].to_numpy()
         lines.append([f"{n:,}", *(_share_and_time(*point) for point in shown)])
     return pd.DataFrame(lines, columns=["rows", *DATASETS], dtype=object)
-
-
-def known_program(runs: pd.DataFrame) -> pd.DataFrame:
-    """The published program on default forests whose draws are known, beside treeleak."""
-    both = _of_method(runs[(runs.bootstrap == "known") & ~runs.distinct])
-    lines = []
-    for dataset, some in both.groupby("dataset", sort=False):
-        own, program = (some[some.method == m].iloc[0] for m in (TREELEAK, PROGRAM))
-        said = [_share_and_time(line.in_order, line.seconds) for line in (own, program)]
-        lines.append([dataset, *said, f"{float(f'{program.seconds / own.seconds:.2g}'):,.0f}"])
-    names = ["", "treeleak", "published program", "times as long"]
-    return pd.DataFrame(lines, columns=names, dtype=object)
 
 
 def large_forests(runs: pd.DataFrame) -> pd.DataFrame:
@@ -204,13 +176,13 @@ def results(
     lines = [
         ["forest, seeds in the file", f"{_BOOSTED_ROWS:,}",
          f"{_share_and_time(seeds.in_order, seeds.seconds)}, in order", "",
-         "default-forests"],
+         "known"],
         ["forest without bootstrap", f"{every.n_rows:,}",
-         _share_and_time(every.right, every.seconds), "", "default-forests"],
+         _share_and_time(every.right, every.seconds), "", "exact"],
         ["forest, seeds gone", "100", f"error {hidden['error']:.3f}",
          f"published attack: {of_paper['error_bootstrap']:.3f}", "draft-table-2"],
         ["XGBoost", f"{_BOOSTED_ROWS:,}", _share_and_time(xgb.right, xgb.seconds),
-         f"other rows of the table: {_percent(xgb.others)}", "boosted-models"],
+         f"other rows of the table: {_percent(xgb.others)}", "boosted"],
         ["private forests, ε = 1", "100", f"error {noisy['treeleak']}",
          f"published attack: {noisy['paper']}", "draft-dp-table-1"],
     ]  # fmt: skip
@@ -218,6 +190,8 @@ def results(
     return pd.DataFrame(lines, columns=names, dtype=object)
 
 
+STORED = ("default-forests", "boosted-models")
+"""Experiments whose runs are stored, and not made anew: benchmarks measure the same."""
 TABLES: Mapping[str, tuple[tuple[str, ...], Callable[..., pd.DataFrame]]] = MappingProxyType(
     {
         "results": (
@@ -226,56 +200,41 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Callable[..., pd.DataFrame]]] = Mapp
         ),
         "private-forests": (("draft-dp-table-1",), private_forests),
         "known-forests": (("default-forests",), known_forests),
-        "known-program": (("default-forests",), known_program),
         "large-forests": (("default-forests",), large_forests),
         "unlimited-forests": (("draft-table-2",), unlimited_forests),
         "hidden-forests": (("draft-table-2",), hidden_forests),
         "boosted-models": (("boosted-models",), boosted_models),
         "boosted-results": (("boosted-models",), boosted_results),
-        "boosted-values": (("boosted-settings",), boosted_values),
-        "boosted-states": (("boosted-settings",), boosted_states),
+        "boosted-values": (("boosted-models",), boosted_values),
+        "boosted-states": (("boosted-models",), boosted_states),
     }
 )
-"""By the name in its mark: the studies that a table shows, and what makes it of their runs."""
+"""By the name in its mark: the studies or experiments of a table's runs, and what makes it."""
 
 
-def with_tables(text: str, studies: Mapping[str, Study], store: Store) -> str:
-    """Write the marked tables of a text anew.
+def made_of(studies: Mapping[str, Study], store: Store) -> Mapping[str, Callable[[], pd.DataFrame]]:
+    """Say how to make each marked table, see :func:`~experiments.shown.with_tables`.
 
     Raises
     ------
     BadInput
-        If a mark has a name that is not known, or a study has no runs.
+        When one is made of a study without runs.
     """
 
-    def made(mark: re.Match[str]) -> str:
-        if mark["name"] not in TABLES:
-            raise BadInput(f"no table is called {mark['name']!r}: {', '.join(TABLES)}")
-        shown, make = TABLES[mark["name"]]
+    def table(names: Sequence[str], make: Callable[..., pd.DataFrame]) -> pd.DataFrame:
         frames = []
-        for study in shown:
-            runs = runs_of(studies[study], store, quick=False, any_version=True)
+        for name in names:
+            runs = (
+                runs_of(studies[name], store, quick=False, any_version=True)
+                if name in studies
+                else store.runs(name)
+            )
             if not runs:
-                raise BadInput(f"{store.path}: holds no runs of {study}")
+                raise BadInput(f"{store.path}: holds no runs of {name}")
             frames.append(as_frame(runs))
-        body = as_markdown(Table(mark["name"], "", make(*frames)))
-        return f"{mark['head']}\n{body}\n{mark['end']}"
+        return make(*frames)
 
-    return _MARKED.sub(made, text)
-
-
-def rewrite(path: Path, studies: Mapping[str, Study], store: Store) -> None:
-    """Write the marked tables of a file anew.
-
-    Raises
-    ------
-    BadInput
-        If it has none, or one that is not known.
-    """
-    text = path.read_text(encoding="utf-8")
-    if not _MARKED.search(text):
-        raise BadInput(f"{path}: no table in it is marked as made from stored runs")
-    write_file(path, with_tables(text, studies, store))
+    return {mark: partial(table, *own) for mark, own in TABLES.items()}
 
 
 def _of_table_2(runs: pd.DataFrame, bootstrap: str = "none") -> tuple[_Means, _Means]:
@@ -310,7 +269,7 @@ def _share_and_time(share: float, seconds: float) -> str:
 
 def _of_defaults(runs: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds of default boosted models of 1,000 rows, by model and table."""
-    own = in_numbers(runs[(runs.setting == DEFAULT) & (runs.n_rows == _BOOSTED_ROWS)])
+    own = in_numbers(runs[(runs.setting == "default") & (runs.n_rows == _BOOSTED_ROWS)])
     grouped = own.groupby(["model", "table"], sort=False)
     means = grouped[["right", "proved", "others", "seconds"]].mean()
     return means.assign(runs=grouped.size()).sort_index().reset_index()

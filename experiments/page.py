@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from experiments.overview import headed, in_order, overview
 from experiments.results_version import say_versions
-from experiments.standing import Standing, runs_of, standing
-from experiments.store import Store
+from experiments.runner import as_frame, runs_of
+from experiments.shown import as_markdown
+from experiments.store import Run, Store
 from experiments.studies.reasons import reason_for, worse_lines
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
 
+_VERDICTS = (AGREES, AHEAD, BEHIND, DIFFERS)
 _INTRODUCTION = """\
 # The papers' experiments
 
@@ -28,6 +32,39 @@ their runs or more. `python -m experiments run NAME` runs what is missing. In th
 column *why* has the reason of a line that is behind or differs; [tables.csv]({folder}/tables.csv)
 has the title of each table, and what a reader should know of it.
 """
+
+
+_SHOWN = 0.5
+"""Share of a study's runs of which more must be done for it to be shown: half may be another's."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a study stands: runs of its full grid, and what its tables say of them."""
+
+    study: Study
+    done: int
+    total: int
+    tables: tuple[Table, ...]
+    versions: tuple[int, ...]
+    """Results versions of these runs."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether enough of it is done."""
+        return self.done > _SHOWN * self.total
+
+    def lines(self, verdict: str) -> int:
+        """Lines of the tables with a verdict."""
+        frames = (t.frame for t in self.tables if "verdict" in t.frame)
+        return sum(int((frame["verdict"] == verdict).sum()) for frame in frames)
+
+
+def standing(study: Study, runs: Sequence[Run]) -> Standing:
+    """See how a study stands, from runs of its full grid."""
+    total = len(study.whole)
+    tables = tuple(study.tables(as_frame(runs))) if runs else ()
+    return Standing(study, len(runs), total, tables, tuple(sorted({r.version for r in runs})))
 
 
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
@@ -59,7 +96,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
     write_file(index, pd.DataFrame(every, columns=["table", "title", "note"]).to_csv(index=False))
     parts = [_INTRODUCTION.format(folder=page.stem), overview(stand)]
     for paper in in_order(stand):
-        parts.append(f"## {headed(paper)}\n")
+        parts.append(f"## {paper}\n")
         parts += [_section(s, page, files[s.study.name]) for s in stand
                   if s.shown and s.study.paper == paper]  # fmt: skip
     write_file(page, "\n".join(parts))
@@ -77,9 +114,64 @@ def _write_table(table: Table, folder: Path) -> Path:
 
 
 def _section(own: Standing, page: Path, files: Sequence[Path]) -> str:
-    counts = [f"{n} {v}" for v in (AGREES, AHEAD, BEHIND, DIFFERS) if (n := own.lines(v))]
+    counts = [f"{n} {v}" for v in _VERDICTS if (n := own.lines(v))]
     links = [f"[{p.name}]({os.path.relpath(p, page.parent)})" for p in files]
     return (
         f"### {own.study.name}\n\n{own.study.what}. {own.done:,} of {own.total:,} runs, "
         f"{say_versions(own.versions)}. {', '.join([*counts, *links])}\n"
     )
+
+
+def overview(stand: Sequence[Standing]) -> str:
+    """Write what a reader should see first."""
+    parts = [as_markdown(_papers(stand)), _not_run(stand), _worse(stand)]
+    return "\n".join(part for part in parts if part)
+
+
+def _papers(stand: Sequence[Standing]) -> Table:
+    """Count the lines of each paper's tables, by verdict."""
+    groups = {paper: [s for s in stand if s.study.paper == paper] for paper in in_order(stand)}
+    lines = [_counted(paper, own) for paper, own in groups.items()]
+    if len(lines) > 1:
+        lines.append(_counted("all", stand))
+    return Table("papers", "", pd.DataFrame(lines, dtype=object))
+
+
+def _counted(name: str, own: Sequence[Standing]) -> dict[str, Any]:
+    shown = [s for s in own if s.shown]
+    compared = [s for s in shown if any(s.lines(v) for v in _VERDICTS)]
+    return {
+        "paper": name,
+        "studies": len(own),
+        **{v: sum(s.lines(v) for s in shown) for v in _VERDICTS},
+        "only drawn": len(shown) - len(compared),
+        "not run": len(own) - len(shown),
+    }
+
+
+def in_order(stand: Sequence[Standing]) -> list[str]:
+    """Name the papers, the oldest first."""
+    papers = {s.study.paper for s in stand}
+    return sorted(papers, key=lambda paper: (paper.split()[-1], paper))
+
+
+def _not_run(stand: Sequence[Standing]) -> str:
+    names = [f"`{s.study.name}` ({s.done:,} of {s.total:,} runs)" for s in stand if not s.shown]
+    return f"Not run: {', '.join(names)}.\n" if names else ""
+
+
+def _worse(stand: Sequence[Standing]) -> str:
+    """Count the lines that are behind or differ, those of one reason together."""
+    found: dict[tuple[str, str, str], Counter[str]] = {}
+    for own in stand:
+        for table in own.tables if own.shown else ():
+            for line in worse_lines(table.frame).values():
+                key = (own.study.paper, line["verdict"], reason_for(table.name, line))
+                found.setdefault(key, Counter())[own.study.name] += 1
+    lines = [
+        f"- {paper}, {verdict}: "
+        + ", ".join(f"[`{study}`](#{study}) ({n})" for study, n in where.items())
+        + f". *Why:* {why}\n"
+        for (paper, verdict, why), where in found.items()
+    ]
+    return f"Lines that are {BEHIND} or that differ, and why:\n\n{''.join(lines)}" if lines else ""

@@ -15,16 +15,7 @@ _LOG_EVERY = 60.0
 def watched(total: int, quiet: bool = False) -> Iterator[Callable[[int, int, float], None]]:
     """Show how many runs are done; in a log, now and then.
 
-    Parameters
-    ----------
-    total : int
-    quiet : bool
-        Show nothing.
-
-    Yields
-    ------
-    callable
-        To be given the runs that are done, all runs, and the seconds since the beginning.
+    What it gives is told the runs that are done, all runs, and the seconds since the beginning.
     """
     from rich.console import Console
     from rich.progress import (
@@ -46,7 +37,7 @@ def watched(total: int, quiet: bool = False) -> Iterator[Callable[[int, int, flo
             nonlocal last
             if done and (seconds - last >= _LOG_EVERY or done == all_):
                 last = seconds
-                left = time_said(seconds / done * (all_ - done))
+                left = _said(seconds / done * (all_ - done))
                 say(f"{done} of {all_} runs, about {left} left")
 
         yield log
@@ -57,7 +48,7 @@ def watched(total: int, quiet: bool = False) -> Iterator[Callable[[int, int, flo
         yield lambda done, *_: bar.update(task, completed=done)
 
 
-def time_said(seconds: float) -> str:
+def _said(seconds: float) -> str:
     """Say how long something may take: "80 s", "12 min", "2.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -17,7 +17,7 @@ import treeleak
 from experiments.attempt import Case, Record, attempt
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
 from experiments.boosted_models import stored_alone
-from experiments.draft_tables import draft_sample
+from experiments.data import draft_sample
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Ordinal, Schema

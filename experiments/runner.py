@@ -21,41 +21,23 @@ from treeleak.reconstruction import versions
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run.
-
-    Attributes
-    ----------
-    study : Study
-    quick : bool
-    todo : tuple of parameters
-    done : int
-        Runs that the store has.
-    seconds : float
-        Estimate for one process: from the runs that are done, where they tell, else the study's.
-    """
+    """What is to be run."""
 
     study: Study
     quick: bool
     todo: tuple[Parameters, ...]
     done: int
-    seconds: float
+    """Runs that the store has."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How carrying out a plan ended.
-
-    Attributes
-    ----------
-    finished : int
-        Runs that were added to the store.
-    failed : tuple of (parameters, str)
-        Runs that raised an error, and which; they are not in the store.
-    interrupted : bool
-    """
+    """How carrying out a plan ended."""
 
     finished: int
+    """Runs that were added to the store."""
     failed: tuple[tuple[Parameters, str], ...]
+    """Runs that raised an error, and which; they are not in the store."""
     interrupted: bool
 
 
@@ -64,13 +46,9 @@ def plan(study: Study, store: Store, quick: bool = False, any_version: bool = Fa
     grid = study.grid(quick)
     runs = store.runs(study.kept_as, None if any_version else study.version)
     runs = [run for run in runs if set(run.parameters) == set(study.names)]
-    done = {key_of(run.study, run.parameters): run for run in runs}
+    done = {key_of(run.study, run.parameters) for run in runs}
     todo = tuple(p for p in grid if key_of(study.kept_as, p) not in done)
-    guessed = [study.seconds(run.parameters) for run in done.values()]
-    taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
-    pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
-    seconds = pace * sum(study.seconds(p) for p in todo)
-    return Plan(study, quick, todo, len(grid) - len(todo), seconds)
+    return Plan(study, quick, todo, len(grid) - len(todo))
 
 
 def carry_out(
@@ -82,21 +60,10 @@ def carry_out(
 ) -> Outcome:
     """Run what is to be run; each record is kept as soon as it is there.
 
-    Parameters
-    ----------
-    plan : Plan
-    store : Store
-    jobs : int
-        Runs at once, on this machine.
-    cluster : str, optional
-        Address of a Dask scheduler, whose workers run instead.
-    told : callable
-        Gets the runs that are done, all runs, and the seconds since the beginning.
-
-    Raises
-    ------
-    BadInput
-        If something is missing that all runs need, or the cluster does not answer.
+    ``jobs`` run at once on this machine, or those of the workers of a Dask scheduler, whose address
+    is ``cluster``. ``told`` gets the runs that are done, all runs, and the seconds since the
+    beginning. Raises BadInput if something is missing that all runs need, or the cluster does not
+    answer.
     """
     study = plan.study
     start, finished = time.perf_counter(), 0
@@ -121,6 +88,17 @@ def carry_out(
 def as_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """Parameters and records as columns, and results versions, a line for each run."""
     return pd.DataFrame([{**r.parameters, **r.record, VERSION: r.version} for r in runs])
+
+
+def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
+    """Find the stored runs of a study's grid: those that count as done, or those of any version.
+
+    Runs that are stored and not made anew are among them.
+    """
+    grid = study.grid(quick) if quick else study.whole
+    wanted = {key_of(study.kept_as, parameters) for parameters in grid}
+    runs = store.runs(study.kept_as, None if any_version else study.version)
+    return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
 
 
 Result = tuple[Parameters, dict[str, Any], str | None]

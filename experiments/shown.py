@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from experiments.study import Table
+from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 
 
@@ -49,6 +51,32 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
         write_file(text, f"# {table.title}\n\n{as_markdown(table)}")
         written += [csv, text]
     return written
+
+
+def with_tables(
+    text: str, command: str, tables: Mapping[str, Callable[[], pd.DataFrame]], where: str = ""
+) -> str:
+    """Write the marked tables of a text anew.
+
+    A table stands between ``<!-- made by python -m experiments COMMAND: NAME -->`` and
+    ``<!-- end -->``. With ``where``, a text without any is refused.
+
+    Raises
+    ------
+    BadInput
+        If a mark has a name that is not known.
+    """
+    head = rf"(<!-- made by python -m experiments {command}: ([a-z-]+) -->\n)"
+
+    def made(mark: re.Match[str]) -> str:
+        if mark[2] not in tables:
+            raise BadInput(f"no table is called {mark[2]!r}: {', '.join(tables)}")
+        return f"{mark[1]}\n{as_markdown(Table(mark[2], '', tables[mark[2]]()))}\n<!-- end -->"
+
+    out, n = re.subn(f"{head}.*?<!-- end -->", made, text, flags=re.DOTALL)
+    if where and not n:
+        raise BadInput(f"{where}: no table in it is marked as made by `{command}`")
+    return out
 
 
 def said(value: Any) -> str:

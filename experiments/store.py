@@ -52,23 +52,14 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """One run that is done.
-
-    Attributes
-    ----------
-    study : str
-    parameters : mapping
-        Plain values.
-    version : int
-        Results version.
-    record : mapping
-        What came out: plain values.
-    """
+    """One run that is done; its values are plain."""
 
     study: str
     parameters: Mapping[str, Any]
     version: int
+    """Results version."""
     record: Mapping[str, Any]
+    """What came out."""
 
 
 def key_of(study: str, parameters: Mapping[str, Any]) -> str:
@@ -77,17 +68,9 @@ def key_of(study: str, parameters: Mapping[str, Any]) -> str:
 
 
 class Store:
-    """The runs of all studies and benchmarks, in one file.
+    """The runs of all studies and benchmarks, in one file, which is made if it is not there.
 
-    Parameters
-    ----------
-    path : path
-        Made if it is not there.
-
-    Raises
-    ------
-    BadInput
-        If the file is no store, or damaged: it is named, and left as it is.
+    Raises BadInput if the file is no store, or damaged: it is named, and left as it is.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -111,29 +94,16 @@ class Store:
     def runs(self, study: str, version: int | None = None) -> list[Run]:
         """All runs of a study, of one results version or of any; of equal ones the latest.
 
-        A higher version is later, whenever it ran.
-
-        Raises
-        ------
-        BadInput
-            If a record was changed since it was written: the run is named.
+        A higher version is later, whenever it ran. Raises BadInput if a record was changed since it
+        was written: the run is named.
         """
         return [run for run, _ in self._dated(study, version)]
 
     def write(self, path: str | os.PathLike[str], studies: Iterable[str]) -> int:
-        """Write the latest runs of some studies as text, for other stores; say how many.
+        """Write the latest runs of some studies (``kept_as``) for other stores; say how many.
 
-        Parameters
-        ----------
-        path : path
-            Lines of JSON, compressed as xz; the same runs give the same file.
-        studies : iterable of str
-            Names under which runs are kept.
-
-        Raises
-        ------
-        BadInput
-            If a record was changed since it was written, or the file cannot be written.
+        Lines of JSON, compressed as xz; the same runs give the same file. Raises BadInput if a
+        record was changed since it was written, or the file cannot be written.
         """
         runs = [dated for study in sorted(set(studies)) for dated in self._dated(study, None)]
         lines = sorted(_text([r.study, r.parameters, r.version, r.record, at]) for r, at in runs)
@@ -142,17 +112,9 @@ class Store:
         return len(lines)
 
     def read(self, path: str | os.PathLike[str]) -> int:
-        """Add the runs that another store wrote; of equal ones the latest count.
+        """Add the runs that another store wrote, of equal ones the latest; say how many.
 
-        Returns
-        -------
-        int
-            How many were added.
-
-        Raises
-        ------
-        BadInput
-            If the file is not there, or holds anything but runs: then none is added.
+        Raises BadInput if the file is not there, or holds anything but runs: then none is added.
         """
         try:
             text = _unpacked(Path(path))

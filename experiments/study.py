@@ -17,33 +17,22 @@ AHEAD, BEHIND = "ahead", "BEHIND"
 AGREES, DIFFERS = "agrees", "DIFFERS"
 """The same, of what a paper found rather than how well it did."""
 
-OWN = "treeleak"
-"""What stands for the paper of a study that has none."""
-
 Parameters = Mapping[str, Any]
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as the paper has it: published figures beside ours.
-
-    Attributes
-    ----------
-    name : str
-        For files: letters, digits, dashes.
-    title : str
-    frame : DataFrame
-        Lines with their own columns first, then ``published``, ``treeleak`` (and other methods),
-        ``ratio`` and ``verdict`` where there is something to compare.
-    note : str
-        What a reader should know: runs left out, other conditions.
-    """
+    """A table as the paper has it: published figures beside ours."""
 
     name: str
+    """For files: letters, digits, dashes."""
     title: str
     frame: pd.DataFrame
+    """Lines with their own columns first, then ``published``, ``treeleak`` (and other methods),
+    ``ratio`` and ``verdict`` where there is something to compare."""
     note: str = ""
+    """What a reader should know: runs left out, other conditions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +44,7 @@ class Study:
     name : str
         As on the command line: "draft-table-2".
     paper : str
-        "DRAFT 2024"; ``OWN`` for a study that repeats none.
+        "DRAFT 2024".
     what : str
         "Table 2: run time with 100 trees".
     full, quick : callable
@@ -66,8 +55,6 @@ class Study:
         comes from its parameters.
     tables : callable
         From runs (parameters and records as columns) to what is shown.
-    seconds : callable
-        About how long a run takes, for the estimate before there are any.
     warm : callable or None
         From parameters to those of a small run that compiles what theirs will use: it runs once in
         each process, and is not kept.
@@ -88,7 +75,6 @@ class Study:
     quick: Callable[[], Sequence[Parameters]]
     run: Callable[[Parameters], Record]
     tables: Callable[[pd.DataFrame], Sequence[Table]]
-    seconds: Callable[[Parameters], float]
     warm: Callable[[Parameters], Parameters] | None = None
     check: Callable[[], None] | None = None
     experiment: str = ""

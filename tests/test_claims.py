@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.beside import beside_runs, on_their_seeds
-from experiments.claims import claim, claims_table, falls
-from experiments.studies import draft_claims
+from experiments.claims import beside_runs, claim, claims_table, falls, on_their_seeds
+from experiments.studies import draft
 from experiments.study import AGREES, AHEAD, DIFFERS
 
 
@@ -56,7 +55,7 @@ def said(lines):
 
 def test_runs_of_one_kind_of_draws_make_no_claim_of_two():
     runs = pd.DataFrame(errors("adult", "none", 2, {1: 0.3, 100: 0.1}))
-    assert list(said(draft_claims.of_bootstrap(runs))) == ["more trees lower the error"]
+    assert list(said(draft.of_bootstrap(runs))) == ["more trees lower the error"]
 
 
 def test_formulations_are_compared_where_both_have_an_answer():
@@ -69,7 +68,7 @@ def test_formulations_are_compared_where_both_have_an_answer():
             one | {"n_trees": 2, "method": "reference-cp", "error": 0.1},
         ]
     )
-    assert list(said(draft_claims.of_methods(runs)).values()) == ["0 of 1"]
+    assert list(said(draft.of_methods(runs)).values()) == ["0 of 1"]
 
 
 def test_runs_are_held_against_published_ones_of_the_same_seeds():

@@ -11,8 +11,6 @@ import pkgutil
 import re
 import runpy
 import shlex
-import subprocess
-import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -313,21 +311,6 @@ def test_pictures_are_well_formed_and_told_in_words_too(picture):
     texts = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     (alt,) = re.findall(rf"!\[([^]]*)\]\({re.escape(name)}\)", texts)
     assert len(alt.split()) > 10
-
-
-@pytest.mark.slow
-def test_pictures_are_those_of_the_script(tmp_path):
-    pytest.importorskip("matplotlib")
-    script = ROOT / "tools" / "draw_pictures.py"
-    subprocess.run([sys.executable, script, tmp_path], check=True, timeout=120)
-    for drawn in tmp_path.iterdir():
-        kept = ROOT / "docs" / "pictures" / drawn.name
-        assert shown_words(kept) == shown_words(drawn)
-
-
-def shown_words(picture: Path) -> list[str]:
-    """Texts of a picture, in order: they hold all that was computed."""
-    return [e.text or "" for e in ET.parse(picture).iter() if e.tag.endswith("}text")]
 
 
 def test_the_guide_calls_the_parts_of_the_report_as_the_report_does():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.draft_tables import draft_sample, load_draft
+from experiments.data import draft_sample, load_draft
 from treeleak.core.errors import BadInput
 from treeleak.datasets import Dataset, load_adult, load_compas
 from treeleak.schema import Numeric, OneHot, Ordinal

@@ -11,11 +11,12 @@ import pytest
 
 import treeleak
 from experiments.benchmarks import known_raw, known_raw_tables
+from experiments.benchmarks.frame import floors_of, lines_of
 from treeleak.core.errors import TimeUp
 
 
 def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
-    floors = known_raw.floors()
+    floors = floors_of("known_raw")
     assert set(floors.table) == {*known_raw_tables.TABLES, "mixed"}
     assert not floors.duplicated(["table", "rows"]).any()
     assert set(floors.claim.dropna()) == {"answered", "verified", "listed", "decided"}
@@ -47,7 +48,7 @@ def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
     ],
 )
 def test_what_a_run_misses_is_named(floor, run, lacks):
-    nothing = dict.fromkeys(known_raw.floors().columns, np.nan)
+    nothing = dict.fromkeys(floors_of("known_raw").columns, np.nan)
     good = {
         "status": "feasible", "misfit": 0.0, "labels": 1.0, "wrong": 0.0, "listed": 10.0,
         "n_rows": 10, "proved": 0.5, "open_rows": 1.0, "left_open": 0.0, "seconds": 5.0,
@@ -70,7 +71,7 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     assert 0 < record["near_5"] <= 1
     json.dumps(record)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
-    line = known_raw.lines(["mixed"], [40], quick=False)
+    line = lines_of("known_raw", {"table": ["mixed"]}, [40], None)
     runs = known_raw.flat([kept], known_raw._FIGURES)
     assert known_raw.floor_table(line.itertuples(), runs)
     asked = line.assign(claim="verified", seconds=1e-9)
@@ -83,7 +84,7 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
     case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=2)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **known_raw.run(case)}
     json.dumps(kept)
-    line = known_raw.lines(["mixed"], [40], quick=False)
+    line = lines_of("known_raw", {"table": ["mixed"]}, [40], None)
     asked = line.assign(claim="answered", near=0.1, error=0.1)
     runs = known_raw.flat([kept], known_raw._FIGURES)
     assert not known_raw.floor_table(asked.itertuples(), runs)

@@ -1,6 +1,6 @@
 """Survival and quantile forests: what their files say of each numbered row.
 
-The files in tests/models/outcomes are made by tools/make_outcome_models.py, with their truth.
+The files in tests/models/outcomes are made by tools/make_other_models.py, with their truth.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from experiments import STUDIES, Store
-from experiments.headline import TABLES, rewrite, with_tables
-from experiments.overview import overview
-from experiments.page import write_page
-from experiments.standing import Standing, runs_of, standing
+from experiments.headline import STORED, TABLES, made_of
+from experiments.page import Standing, overview, standing, write_page
+from experiments.results_version import RESULTS_VERSION
+from experiments.runner import runs_of
+from experiments.shown import with_tables
 from experiments.studies import gambs
 from experiments.studies.reasons import NOT_EXPLAINED, REASONS, Reason, worse_lines
 from experiments.study import AHEAD, BEHIND, DIFFERS, Table
@@ -35,6 +36,7 @@ def stored(tmp_path_factory):
 @pytest.mark.slow
 def test_the_runs_behind_the_page_have_versions_and_hashes(stored, tmp_path):
     by_experiment = {own.kept_as: own.version for own in STUDIES.values()}
+    by_experiment |= dict.fromkeys(STORED, RESULTS_VERSION)
     found = [run for name in by_experiment for run in stored.runs(name)]
     assert len(found) > 6000
     assert all(1 <= run.version <= by_experiment[run.study] for run in found)
@@ -87,8 +89,7 @@ def test_a_page_with_nothing_worse_says_no_more(reasons):
     assert "BEHIND or" not in overview([own])
 
 
-def test_the_page_shows_the_same_runs_wherever_it_is_made(monkeypatch):
-    monkeypatch.delenv(gambs.WEKA, raising=False)
+def test_the_page_shows_stored_runs_that_are_not_made_anew():
     without = STUDIES["gambs-figure-1"]
     assert {p["learner"] for p in without.whole} == {gambs.C45, gambs.CART}
     assert {p["learner"] for p in without.grid(quick=False)} == {gambs.CART}
@@ -115,7 +116,6 @@ def tables_in(folder):
 @pytest.mark.slow
 def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
     """Figures are composed, and not rendered, which takes most of the time and is matplotlib's."""
-    monkeypatch.delenv(gambs.WEKA, raising=False)
     monkeypatch.setattr(
         "matplotlib.figure.Figure.savefig", lambda figure, file, **_how: file.write(b"<svg/>")
     )
@@ -134,8 +134,8 @@ def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
 
 def test_only_marked_tables_are_written_anew(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
-    assert with_tables("| a |\n", STUDIES, store) == "| a |\n"
-    file = tmp_path / "a.md"
+    made = made_of(STUDIES, store)
+    assert with_tables("| a |\n", "page", made) == "| a |\n"
     for text, why in (
         ("| a |", "no table in it is marked"),
         ("<!-- made by python -m experiments page: none -->\n<!-- end -->", "is called 'none'"),
@@ -144,21 +144,17 @@ def test_only_marked_tables_are_written_anew(tmp_path):
             "holds no runs of draft-dp-table-1",
         ),
     ):
-        file.write_text(text)
         with pytest.raises(BadInput, match=why):
-            rewrite(file, STUDIES, store)
-        assert file.read_text() == text
+            with_tables(text, "page", made, "a.md")
 
 
 @pytest.mark.slow
-def test_marked_tables_are_what_the_stored_runs_say(stored, tmp_path):
+def test_marked_tables_are_what_the_stored_runs_say(stored):
     texts = [(ROOT / name).read_text() for name in MARKED]
     assert all(f"experiments page: {name} -->" in "".join(texts) for name in TABLES)
+    made = made_of(STUDIES, stored)
     for own, name in zip(texts, MARKED, strict=True):
-        assert with_tables(own, STUDIES, stored) == own, (
+        assert with_tables(own, "page", made) == own, (
             f"make it anew: python -m experiments page docs/reproduction.md --tables-in {name}"
         )
-    other = tmp_path / "other.md"
-    other.write_text(texts[0].replace("0.201", "0.1"))
-    rewrite(other, STUDIES, stored)
-    assert other.read_text() == texts[0]
+    assert with_tables(texts[0].replace("0.201", "0.1"), "page", made) == texts[0]

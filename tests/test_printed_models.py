@@ -1,6 +1,6 @@
 """Old binary and printed forms of boosted models say what the files of the same models say.
 
-``tools/make_printed_models.py`` writes the files. No library is needed to read them.
+``tools/make_boosted_models.py`` writes the files. No library is needed to read them.
 """
 
 from __future__ import annotations

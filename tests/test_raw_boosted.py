@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import treeleak
 from experiments import raw_boosted_models as models
 from experiments.benchmarks import raw_boosted
+from experiments.benchmarks.frame import floors_of, lines_of
 from treeleak.core.errors import TimeUp
 
 
@@ -22,7 +23,7 @@ def cancer():
 
 
 def test_each_line_stands_once_and_names_a_figure():
-    floors = raw_boosted.floors()
+    floors = floors_of("raw_boosted")
     assert not floors.duplicated(["model", "table", "rows"]).any()
     assert set(floors.model) <= set(raw_boosted.MODELS)
     assert set(floors.figure) <= {"near", "exact", "beyond"}
@@ -68,7 +69,7 @@ def test_a_run_is_measured_beside_what_the_population_gives(capsys):
     assert 0 <= record["rows"] <= record["between"] <= 1
     assert 0 < record["ceiling"] <= 1
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
-    line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=True)
+    line = lines_of("raw_boosted", {"model": ["HistGB"], "table": ["cancer"]}, [60], None)
     runs = raw_boosted.flat([kept], raw_boosted.FIGURES)
     assert raw_boosted.floor_table(line.itertuples(), runs)
     asked = line.assign(figure="exact", share=1.01, seconds=1e-9)
@@ -80,7 +81,7 @@ def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
     breaks(treeleak, "reconstruct", TimeUp("too late"))
     case = raw_boosted.Case("HistGB", "cancer", 60, 1, 1.0)
     kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **raw_boosted.run(case)}
-    line = raw_boosted.lines(["HistGB"], ["cancer"], [60], quick=False)
+    line = lines_of("raw_boosted", {"model": ["HistGB"], "table": ["cancer"]}, [60], None)
     asked = line.assign(figure="near", share=0.1)
     runs = raw_boosted.flat([kept], raw_boosted.FIGURES)
     assert not raw_boosted.floor_table(asked.itertuples(), runs)

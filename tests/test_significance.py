@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from experiments.draft_tables import load_draft
+from experiments.data import load_draft
 from helpers.chance import TAIL
 from treeleak.core.errors import BadInput
 from treeleak.metrics import Significance, same_size, significance

@@ -32,7 +32,7 @@ from experiments import (  # fmt: skip
 )
 from experiments.__main__ import app
 from experiments.catalogue import BENCHMARKS
-from experiments.standing import runs_of
+from experiments.runner import runs_of
 from experiments.store import _MOST_TEXT, key_of
 from experiments.studies import draft_runs
 from experiments.studies.published import read_published
@@ -212,13 +212,12 @@ def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path):
 
 @pytest.fixture
 def raised(monkeypatch):
-    """Raise the results version, for some experiments."""
+    """Raise the results version of some experiments."""
 
     def change(*names):
-        changes = results_version.CHANGES
-        monkeypatch.setattr(
-            results_version, "CHANGES", {**changes, max(changes) + 1: (names, "a test")}
-        )
+        versions = results_version.VERSIONS
+        raised = dict.fromkeys(names, max(versions.values()) + 1)
+        monkeypatch.setattr(results_version, "VERSIONS", {**versions, **raised})
 
     return change
 
@@ -232,25 +231,17 @@ def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
     assert toy.version == before
     assert plan(toy, store).done == 5
     raised("another", "toy")
-    assert toy.version == max(results_version.CHANGES) > before
+    assert toy.version == max(results_version.VERSIONS.values()) > before
     assert (plan(toy, store).done, plan(toy, store, any_version=True).done) == (0, 5)
     assert runs_of(toy, store, quick=False) == []
     assert carry_out(plan(toy, store), store).finished == 5
     assert {run.version for run in runs_of(toy, store, quick=False)} == {toy.version}
-    raised(*results_version.EVERY)
-    assert plan(toy, store).done == 0
 
 
-def test_the_history_of_versions_names_experiments_that_there_are():
-    changes = results_version.CHANGES
-    assert list(changes) == sorted(changes)
-    assert max(changes) == results_version.RESULTS_VERSION
-    assert changes[1][0] == results_version.EVERY
+def test_versions_are_of_experiments_that_there_are():
     known = {own.kept_as for own in STUDIES.values()} | set(BENCHMARKS)
-    for which, why in changes.values():
-        assert isinstance(which, tuple)
-        assert set(which) <= known
-        assert why
+    assert set(results_version.VERSIONS) <= known
+    assert max(results_version.VERSIONS.values()) == results_version.RESULTS_VERSION
 
 
 # ------------------------------------------------------------------------------------- running
@@ -352,8 +343,6 @@ def test_every_study_holds_together(name):
         return
     assert 0 < len(quick) < len(full)
     assert set(quick[0]) == set(own.names)
-    assert sum(own.seconds(p) for p in quick) <= 120
-    assert all(own.seconds(p) > 0 for p in full)
     # Of every stratum of the full grid there is a run in the quick one.
     for key in set(own.names) - {"seed", "time_limit", "n_rows"}:
         known = {str(p[key]) for p in full}
@@ -394,7 +383,7 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "toy" in run("list").stdout
     result = run("run", "toy", "--quick", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "toy: 4 to run, about" in result.stderr
+    assert "toy: 4 to run" in result.stderr
     assert "225" in result.stdout
     assert {p.name for p in tmp_path.iterdir()} == {"runs.sqlite", "toy.csv", "toy.md"}
     assert pd.read_csv(tmp_path / "toy.csv").square.tolist() == [0, 25, 100, 225]

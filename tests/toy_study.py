@@ -40,7 +40,6 @@ def study(n=20, wait=0.0, **changed):
             "quick": lambda: [{"x": x, "wait": wait} for x in range(0, n, 5)],
             "run": square,
             "tables": table,
-            "seconds": lambda _: max(wait, 0.001),
             **changed,
         }
     )

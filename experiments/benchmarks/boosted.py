@@ -10,9 +10,6 @@ what the rows are like.
 their class. "others" is what as many other rows of the same table would have right: no figure says
 anything below it. Seconds are those of ``treeleak.reconstruct``, after a smaller run.
 
-``--groups`` states all three one-hot groups of adult, which the names of its columns show; the
-papers' schema states one.
-
 ``--left`` names what is left of the statistics of nodes, as in hardened files: "leaf values alone",
 or another name in ``LEFT``.
 
@@ -40,30 +37,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from experiments.benchmarks.frame import (
     CONSOLE,
     Floor,
     collect,
     flat,
+    floors_of,
     options,
     present,
     show_judged,
 )
-from experiments.binned import table
-from experiments.boosted_models import ALL, FIGURES, MODELS, Case, calibrated, holds, run
+from experiments.boosted_models import ALL, FIGURES, MODELS, Case, calibrated, holds, run, table
 
 _LIMIT = 60.0
 """Seconds of a run without a floor."""
-
-
-def floors() -> pd.DataFrame:
-    """Read what is asked of each model, table and number of rows."""
-    return pd.read_csv(Path(__file__).with_name("boosted_floors.csv"))
 
 
 def check(line: Any) -> None:
@@ -84,22 +73,21 @@ def asked(line: Any) -> Floor:
 
 
 def cases(
-    lines: Iterable[Any], seeds: Iterable[int], limit: float | None, left: str, groups: bool
+    lines: Iterable[Any], seeds: Iterable[int], limit: float | None, left: str
 ) -> Iterator[Case]:  # fmt: skip
     """All runs of some lines; the clock leaves a tenth of the floor's seconds for the rest."""
     for line in lines:
         own = limit or (0.9 * line.seconds if line.seconds > 0 else _LIMIT)
         for seed in seeds if holds(line.model, left) else ():
-            yield Case(line.model, line.table, int(line.rows), seed, own, left, groups)
+            yield Case(line.model, line.table, int(line.rows), seed, own, left)
 
 
 def main(args: Sequence[str]) -> int:
     given = options(
         "boosted", __doc__, args, kept=True, seeds=range(5), model=list(MODELS),
-        table=list(floors().table.unique()), rows=[int], left=str, groups=False,
-        time_limit=float,
+        table=list(floors_of("boosted").table.unique()), rows=[int], left=str, time_limit=float,
     )  # fmt: skip
-    lines = floors()
+    lines = floors_of("boosted")
     lines = lines[lines.model.isin(given.model) & lines.table.isin(given.table)]
     if given.rows is not None:
         lines = lines[lines.rows.isin(given.rows)]
@@ -109,7 +97,7 @@ def main(args: Sequence[str]) -> int:
     chosen = present(lines.itertuples(index=False), check)
     records = collect(
         "boosted",
-        cases(chosen, given.seeds, given.time_limit, given.left or ALL, given.groups), run,
+        cases(chosen, given.seeds, given.time_limit, given.left or ALL), run,
         lambda c: replace(c, n_rows=60, seed=0, time_limit=10.0), given, apart=True,
     )  # fmt: skip
     runs = flat(records, FIGURES)

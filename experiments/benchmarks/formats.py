@@ -31,7 +31,7 @@ import treeleak
 from experiments.attempt import attempt
 from experiments.benchmarks.frame import CONSOLE, options, progress, show
 from experiments.benchmarks.usual import table
-from experiments.draft_tables import draft_sample
+from experiments.data import draft_sample
 from experiments.libraries import unfitted
 from treeleak.auditing.findings.finding import OPEN
 from treeleak.auditing.inventory.conditions import Context

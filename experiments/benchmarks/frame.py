@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
+from itertools import product
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -58,21 +59,12 @@ def options(
     kept: bool = False,
     **more: Any,
 ) -> Given:
-    """Read the options of a benchmark.
+    """Read the options of a benchmark, whose runs may be kept in a store.
 
-    Parameters
-    ----------
-    name, doc : str
-        Of the benchmark.
-    args : sequence of str
-    parts : iterable of str
-        Of which one can be asked for alone; ``given.parts`` lists those that are.
-    kept : bool
-        Whether its runs are kept.
-    **more
-        Options by their default: False for a flag, a type (or a list of one) for no default, a
-        range for ``first-last``, a list for several values (of these, if they are words), a tuple
-        for one of several words, of which the first is the default.
+    Of ``parts``, one can be asked for alone; ``given.parts`` lists those that are. ``more`` options
+    by their default: False for a flag, a type (or a list of one) for no default, a range for
+    ``first-last``, a list for several values (of these, if they are words), a tuple for one of
+    several words, of which the first is the default.
     """
     out = argparse.ArgumentParser(f"python -m experiments run {name}", description=doc,
                                   formatter_class=_Format)  # fmt: skip
@@ -203,27 +195,10 @@ def collect(
 ) -> list[Record]:
     """Run the cases that the store lacks, and return the records of all.
 
-    Parameters
-    ----------
-    name : str
-        Of the benchmark.
-    cases : iterable
-        Frozen dataclasses of plain values.
-    run : callable
-        The outcome of a case; a function of a module.
-    warm : callable
-        A small case that is run before, once in each process, to compile what it will use.
-    given : Namespace
-        ``fresh`` to use no record from before, and ``out``, the folder of the store.
-    apart : bool
-        Whether each has a process of its own, and so a peak memory of its own.
-    at_once : int
-        Processes in which cases run side by side.
-
-    Raises
-    ------
-    BadInput
-        If the store is damaged, a record was changed, or a process died.
+    Cases are frozen dataclasses of plain values; ``warm`` makes a small one of a case, which runs
+    before, once in each process, to compile what it will use. ``given.fresh``: no record from
+    before is used. ``apart``: each has a process, and so a peak memory, of its own. Raises BadInput
+    if the store is damaged, a record was changed, or a process died.
     """
     store, cases = Store(store_file(given.out)), list(cases)
     records: dict[str, Record] = {}
@@ -413,6 +388,24 @@ def show_judged(
     for miss in misses:
         CONSOLE.print(miss, soft_wrap=True, markup=False)
     return met
+
+
+def floors_of(name: str) -> pd.DataFrame:
+    """Read the floors of a benchmark, a line for each kind of run; NaN where nothing is asked."""
+    return pd.read_csv(Path(__file__).with_name(f"{name}_floors.csv"))
+
+
+def lines_of(
+    name: str, keys: Mapping[str, Iterable[str]], rows: Iterable[int] | None, most: int | None
+) -> pd.DataFrame:
+    """The floors of some kinds, or lines of so many rows each, whose floor may be empty."""
+    every, asked = floors_of(name), {k: list(v) for k, v in keys.items()}
+    if rows is not None:
+        crossed = list(product(*asked.values(), rows))
+        every = pd.DataFrame(crossed, columns=[*asked, "rows"]).merge(every, "left")
+    for key, values in asked.items():
+        every = every[every[key].isin(values)]
+    return every if most is None else every[every.rows <= most]
 
 
 def present(lines: Iterable[Any], check: Callable[[Any], Any]) -> list[Any]:

@@ -3,12 +3,11 @@
 "error" is DRAFT's, after matching, and "expected" what the confidences say of it. "drawn" counts
 are all that the paper's attack had, "distinct" counts are what scikit-learn stores besides; grid
 uses drawn counts only, as the paper. "ours" is the mean over the seeds for which the paper has an
-answer, where these are among ours. ``population`` adds 1,000 other rows, ``growing`` a forest on
-the first 60 rows; "without" is the error without these.
+answer, where these are among ours.
 
 small and five_thousand run alone, because their seconds count; of the other parts two runs go side
-by side (``--at-once``). For five seeds on 2 idle cores: small 26 minutes, grid 40, population 10,
-growing 18, five_thousand 6 per seed (all parts together: the first seed only).
+by side (``--at-once``). For five seeds on 2 idle cores: small 26 minutes, grid 40,
+five_thousand 6 per seed (all parts together: the first seed only).
 """
 
 from __future__ import annotations
@@ -46,8 +45,6 @@ from experiments.forests import Forest, attack
 GRID_TREES = (1, 5, *range(10, 101, 10))
 GRID_DEPTHS = (2, 3, 4, 5, 10, None)
 GRID_SHARE, GRID_RATIO = 0.9, 0.65
-OTHERS = 1000
-"""Rows of the population that are not in the training set."""
 _SECONDS = (5.0, 20.0, 30.0)
 _SMALL_ERRORS = {
     (None, True): (0.001, 0.012, 0.008),
@@ -100,14 +97,7 @@ def five_thousand(
         yield replace(point("adult", None, s, used, limit or 170.0), n_rows=5000)
 
 
-def population(seeds: Iterable[int], distinct: Distinct, limit: float | None) -> Iterator[Forest]:
-    """Half of the time goes to the answer without: as much for each as elsewhere."""
-    for case in small(seeds, distinct, limit):
-        if case.depth == 3:
-            yield replace(case, population=OTHERS, time_limit=2 * case.time_limit)
-
-
-PARTS = {part.__name__: part for part in (small, grid, five_thousand, population)}
+PARTS = {part.__name__: part for part in (small, grid, five_thousand)}
 
 
 def _paper(point: Beside) -> dict[str, object]:
@@ -134,18 +124,11 @@ def table(part: str, runs: pd.DataFrame) -> bool:
         if part in FLOORS:
             asked = FLOORS[part][key[0], key[3], key[4]]
             line |= _paper(paper) | {"floor": str(asked), "met": asked.judge(own)}
-        elif part == "grid":
+        else:
             line |= {"ours": paper.ours} | _paper(paper) | {"met": None}
             if paper.answered:
                 points.append((paper.ours, paper.error))
                 line["met"] = paper.ours <= paper.error + TOLERANCE
-        else:
-            without = mean(own.error_without)
-            line |= {
-                "without": without, "ratio": max(line["error"], LEAST) / max(without, LEAST),
-                "better": int((own.error < own.error_without).sum()),
-                "worse": int((own.error > own.error_without).sum()),
-            }  # fmt: skip
         lines.append(line)
     met = show(f"hidden draws, {part}: {said_of(runs)}", lines)
     if not points:
@@ -165,7 +148,6 @@ def warm(case: Forest) -> Forest:
     """A small case that goes the same way, and is the same for all of a kind."""
     return replace(
         case, dataset="compas", seed=0, n_rows=30, n_trees=10, depth=2, time_limit=2.0,
-        population=min(case.population, 10),
     )  # fmt: skip
 
 
@@ -184,6 +166,6 @@ def main(args: Sequence[str]) -> int:
             given, apart=part == "five_thousand", at_once=1 if part in FLOORS else given.at_once,
         )  # fmt: skip
         if records:
-            runs = flat(records, ["error", "error_without", "expected_error"])
+            runs = flat(records, ["error", "expected_error"])
             met &= table(part, runs.assign(depth=[depth_name(d) for d in runs.depth]))
     return int(not met)

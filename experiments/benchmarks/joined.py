@@ -17,8 +17,7 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 import treeleak
 from experiments.attempt import attempt
 from experiments.benchmarks.frame import Record, collect, flat, floor, options, said_of, show
-from experiments.data import DATASETS, draft
-from experiments.draft_tables import draft_sample
+from experiments.data import DATASETS, draft, draft_sample
 
 _FLOOR = 0.85
 _ROWS = 200

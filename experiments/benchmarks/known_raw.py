@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,8 @@ from experiments.benchmarks.frame import (
     collect,
     expected_over_true,
     flat,
+    floors_of,
+    lines_of,
     options,
     present,
     show_judged,
@@ -79,21 +80,6 @@ class Case:
     n_trees: int = 100
     warm: bool = False
     told: bool = True
-
-
-def floors() -> pd.DataFrame:
-    """Read what is asked of each table and number of rows; NaN where nothing is."""
-    return pd.read_csv(Path(__file__).with_name("known_raw_floors.csv"))
-
-
-def lines(tables: Iterable[str], rows: Iterable[int] | None, quick: bool) -> pd.DataFrame:
-    """The floors of some tables, or lines of so many rows each, whose floor may be empty."""
-    every = floors()
-    every = every[every.table.isin(list(tables))]
-    if rows is not None:
-        asked = [(t, n) for t in every.table.unique() for n in rows]
-        every = pd.DataFrame(asked, columns=["table", "rows"]).merge(every, "left")
-    return every[every.rows <= SMALL] if quick else every
 
 
 def check(line: Any) -> None:
@@ -228,10 +214,12 @@ def floor_table(chosen: Iterable[Any], runs: pd.DataFrame) -> bool:
 def main(args: Sequence[str]) -> int:
     given = options(
         "known_raw", __doc__, args, kept=True, seeds=range(3),
-        table=list(floors().table.unique()), rows=[int], quick=False, time_limit=float,
-        no_schema=False,
+        table=list(floors_of("known_raw").table.unique()), rows=[int], quick=False,
+        time_limit=float, no_schema=False,
     )  # fmt: skip
-    chosen = present(lines(given.table, given.rows, given.quick).itertuples(index=False), check)
+    most = SMALL if given.quick else None
+    wanted = lines_of("known_raw", {"table": given.table}, given.rows, most)
+    chosen = present(wanted.itertuples(index=False), check)
     todo = cases(chosen, given.seeds, given.time_limit, not given.no_schema)
     records = collect("known_raw", todo, run, warm, given, apart=True)
     return int(bool(records) and not floor_table(chosen, flat(records, _FIGURES)))

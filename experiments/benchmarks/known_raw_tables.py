@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from experiments.benchmarks.raw import CANCER, CREDIT
 from experiments.benchmarks.raw import table as raw_table
-from experiments.data import data_file, draft
-from experiments.draft_tables import draft_sample
+from experiments.data import data_file, draft, draft_sample
 from treeleak.datasets import Dataset, load_adult
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 
@@ -44,27 +43,17 @@ _GAPS = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A training set with the model that its owner releases.
-
-    Attributes
-    ----------
-    X : DataFrame
-    y : Series
-    schema : Schema
-        What each column of ``X`` can be: by it, values are compared.
-    model : fitted estimator
-    told : Schema or None
-        What the attack is told.
-    space : str
-        The columns in which the answer is wanted: those of ``X``.
-    """
+    """A training set with the model that its owner releases."""
 
     X: pd.DataFrame
     y: pd.Series
     schema: Schema
+    """What each column of ``X`` can be: by it, values are compared."""
     model: Any
     told: Schema | None
+    """What the attack is told."""
     space: str = "model"
+    """The columns in which the answer is wanted: those of ``X``."""
 
     @property
     def forest(self) -> RandomForestClassifier:
@@ -158,25 +147,14 @@ def _codes_and_numbers(table: str, label: str) -> Dataset:
     return Dataset(table, X, y, Schema(attributes), _TIMBERSTRIKE, "")
 
 
-def _adult() -> Dataset:
-    """Load Adult's raw columns, categories as words."""
-    data = load_adult()
-    attributes: list[Attribute] = []
-    for name, values in data.raw.items():
-        if pd.api.types.is_numeric_dtype(values):
-            attributes.append(Numeric(name, float(values.min()), float(values.max())))
-        else:
-            attributes.append(Categorical(name, labels=tuple(sorted(values.unique()))))
-    return Dataset("adult", data.raw, data.y, Schema(attributes), data.source, data.licence)
-
-
 TABLES: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
     {
         "stroke": cache(lambda: _codes_and_numbers("stroke", "stroke")),
         "diabetes": cache(lambda: _codes_and_numbers("diabetes", "Outcome")),
         "credit": lambda: raw_table(CREDIT),
         "cancer": lambda: raw_table(CANCER),
-        "adult": cache(_adult),
+        # Categories as words.
+        "adult": cache(lambda: replace(raw_table("adult"), X=load_adult().raw)),
         BINARY: lambda: draft("adult"),
     }
 )

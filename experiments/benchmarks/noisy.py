@@ -14,8 +14,7 @@ written to a file beside the runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from experiments.benchmarks.frame import (
 )
 from experiments.benchmarks.published import LEAST, beside, grid_score, published
 from experiments.data import DATASETS
-from experiments.studies.dp_cells import CELL, DEPTHS, EPSILONS, LIMIT, TREES
+from experiments.studies.dp_cells import CELL, EPSILONS, LIMIT, grid, warm_of
 from experiments.studies.dp_runs import TREE_SEEDS, attack
 
 TOLERANCE, SHARE = 0.003, 0.9
@@ -56,29 +55,28 @@ class Case:
     epsilon: float
     seed: int
     time_limit: float
-    forest: str = "shared"
-    n_rows: int = 100
-    told_n: bool = True
-    known: int = 0
-    population: int = 0
-    method: str = "auto"
+    forest: str
+    n_rows: int
+    told_n: bool
+    known: int
+    population: int
+    method: str
 
 
 Seeds = Iterable[int]
 
 
-def table1(seeds: Seeds, limit: float) -> Iterator[Case]:
+def table1(seeds: Seeds, limit: float, **changed: Any) -> Iterator[Case]:
     """Seed by seed, so that the first is a grid of its own."""
-    for s, *cell, dataset in product(seeds, TREES, DEPTHS, EPSILONS, DATASETS):
-        yield Case(dataset, *cell, s, limit)
+    yield from (Case(**{**p, **changed}) for p in grid(list(seeds), time_limit=limit))
 
 
 def fresh(seeds: Seeds, limit: float) -> Iterator[Case]:
-    yield from (replace(case, forest="fresh") for case in table1(seeds, limit))
+    yield from table1(seeds, limit, forest="fresh")
 
 
 def unknown(seeds: Seeds, limit: float) -> Iterator[Case]:
-    yield from (replace(case, told_n=False) for case in table1(seeds, limit))
+    yield from table1(seeds, limit, told_n=False)
 
 
 PARTS = {part.__name__: part for part in (table1, fresh, unknown)}
@@ -91,10 +89,7 @@ def run(case: Case) -> Record:
 
 def warm(case: Case) -> Case:
     """A small case that goes the same way, and is the same for all of a kind."""
-    return replace(
-        case, dataset="compas", n_trees=5, depth=3, epsilon=5.0, seed=0, time_limit=2.0,
-        n_rows=100, population=min(case.population, 10),
-    )  # fmt: skip
+    return Case(**warm_of(asdict(case)))
 
 
 def cells_of(runs: pd.DataFrame, n_known: bool) -> pd.DataFrame:

@@ -19,8 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from experiments.benchmarks.frame import Record, collect, flat, floor, options, said_of, show
 from experiments.benchmarks.known_raw_tables import TABLES, one_hot
-from experiments.data import draft
-from experiments.draft_tables import draft_sample
+from experiments.data import draft, draft_sample
 from treeleak.release import to_release
 
 _FLOOR = 0.99

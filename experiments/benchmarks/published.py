@@ -49,17 +49,9 @@ def published(name: str) -> pd.DataFrame | None:
 
 
 def beside(runs: pd.DataFrame | None, ours: pd.DataFrame, **point: Any) -> Beside:
-    """Find the published figures of a point.
+    """Find the published figures of a point: columns of ``runs``, and their values.
 
-    Parameters
-    ----------
-    runs : DataFrame or None
-        From :func:`published`.
-    ours : DataFrame
-        Our runs of the point. Where some of their seeds have a published answer, only these enter
-        the mean: like against like.
-    **point
-        Columns of ``runs`` and their values.
+    Where some of our seeds have a published answer, only these enter our mean: like against like.
     """
     if runs is None:
         return Beside(np.nan, np.nan, 0, ours.error.mean(skipna=False))

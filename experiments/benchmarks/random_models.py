@@ -4,8 +4,6 @@ Each seed makes a table, a model and an attack, and holds all that the answer cl
 against the training rows: rows and values that are proved, "unique", "infeasible", the number of
 rows. Part of the models is audited as well. Errors that treeleak raises on purpose are counted by
 their reason; any other is a crash. A seed that was found is repeated by itself: ``--seeds 17``.
-``--tuned``: boosted classifiers alone, most of which drew rows, with penalties, weights of classes,
-and other settings that people tune.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 import treeleak
 from experiments.benchmarks.frame import CONSOLE, Lost, floor, in_processes, options
-from experiments.benchmarks.random_settings import Trained, trained, tuned
+from experiments.benchmarks.random_settings import Trained, trained
 from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import TreeleakError
@@ -54,12 +51,12 @@ class Outcome:
     said: str = ""
 
 
-def run(seed: int, of_boosted: bool = False) -> Outcome:
+def run(seed: int) -> Outcome:
     """Train, attack, and compare what is proved."""
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, 1])
     try:
-        case = tuned(seed) if of_boosted else trained(seed)
+        case = trained(seed)
     except Exception as why:  # the library refuses the settings
         return Outcome(seed, "", "not trained", said=f"{type(why).__name__}: {why}")
     limit, end, proved = float(rng.choice(_SECONDS)), "", 0
@@ -189,12 +186,10 @@ def _same_labels(said: Any, true: Any) -> BoolArray:
 
 def main(args: Sequence[str]) -> int:
     """Run what the command line asks for; 1 if a proof was wrong or anything crashed."""
-    given = options(
-        "random_models", __doc__, args, seeds=range(2000), jobs=2, tuned=False
-    )  # fmt: skip
+    given = options("random_models", __doc__, args, seeds=range(2000), jobs=2)
     ends: Counter[str] = Counter()
     bad = proved = 0
-    for seed, found in in_processes(partial(run, of_boosted=given.tuned), given.seeds, given.jobs):
+    for seed, found in in_processes(run, given.seeds, given.jobs):
         outcome = Outcome(seed, "", "crash", said=found.why) if isinstance(found, Lost) else found
         ends[outcome.end] += 1
         proved += outcome.proved

@@ -320,59 +320,6 @@ def _leaves(model: Any, library: str) -> Callable[[pd.DataFrame], NDArray[Any]]:
     return of
 
 
-_TUNED: Mapping[str, list[Any]] = {
-    "n_estimators": [3, 10, 40], "learning_rate": [0.05, 0.3, 1.0], "reg_alpha": [0.1],
-    "scale_pos_weight": [3.0], "max_delta_step": [0.5], "num_parallel_tree": [2],
-    "class_weight": ["balanced"], "is_unbalance": [True], "path_smooth": [1.0],
-    "boosting_type": ["dart"], "data_sample_strategy": ["goss"], "max_depth": [2, 4],
-    "monotone_constraints": [[1, -1]], "colsample_bytree": [0.7], "booster": ["dart"],
-    "rate_drop": [0.3], "tree_method": ["exact"],
-}  # fmt: skip
-"""What people tune in XGBoost, LightGBM and GradientBoosting; each takes what it knows."""
-_NOT_KNOWN: Mapping[str, tuple[str, ...]] = {
-    "xgboost": ("class_weight", "is_unbalance", "path_smooth", "boosting_type",
-                "data_sample_strategy"),
-    "lightgbm": ("num_parallel_tree", "booster", "rate_drop", "tree_method"),
-}  # fmt: skip
-
-
-def tuned(seed: int) -> Trained:
-    """Train a boosted classifier of a seed, with drawn rows, penalties and weights of classes."""
-    rng = np.random.default_rng([seed, 2])
-    X, score = table(rng)
-    y = np.unique(labels(rng, score), return_inverse=True)[1]
-    if len(set(y)) > 2 and rng.random() < 0.7:
-        y = (y > 0).astype(int)
-    library = str(rng.choice(["xgboost", "xgboost", "lightgbm", "lightgbm", "sklearn"]))
-    given = some(rng, _TUNED, 0.2)
-    given |= {"subsample": float(rng.choice([0.5, 0.8]))} if rng.random() < 0.7 else {}
-    given["random_state"] = int(rng.integers(0, 50))
-    model: Any
-    if library == "sklearn":
-        from sklearn.ensemble import GradientBoostingClassifier
-
-        known = "n_estimators", "learning_rate", "max_depth", "subsample", "random_state"
-        model = GradientBoostingClassifier(**{k: v for k, v in given.items() if k in known})
-    else:
-        if "monotone_constraints" in given:
-            given["monotone_constraints"] = [*rng.integers(-1, 2, X.shape[1]).tolist()]
-        given = {k: v for k, v in given.items() if k not in _NOT_KNOWN[library]} | {"n_jobs": 1}
-        if len(set(y)) > 2 or "is_unbalance" in given:
-            given.pop("scale_pos_weight", None)
-        if library == "xgboost":
-            import xgboost
-
-            model = xgboost.XGBClassifier(**given)
-        else:
-            import lightgbm
-
-            given |= {"verbose": -1, "min_child_samples": int(rng.choice([1, 5]))}
-            if "subsample" in given or given.get("boosting_type") == "dart":
-                given.pop("data_sample_strategy", None)
-            model = lightgbm.LGBMClassifier(**given, subsample_freq=1)
-    return Trained(_named(model, None), model.fit(X, y), X, y, _leaves(model, library))
-
-
 def trained(seed: int, weighted: bool = True) -> Trained:
     """Train the model of a seed; some have weights of rows, unless these are left out."""
     rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 """Raw columns: numbers and categories as they are, on grids that are too large to list.
 
-Every line has a floor and an aim: how far the rows may be off in the mean over the seeds
+Every line has a floor: how far the rows may be off in the mean over the seeds
 ("error" is DRAFT's, after matching, numbers divided by their range in the whole table; "guess" is
 that of rows guessed at random within the schema), in how many seconds the slowest run must end, and
 whether every run must meet every count ("verified"). "expected" is what answers say of their error,
@@ -8,9 +8,6 @@ whether every run must meet every count ("verified"). "expected" is what answers
 in how many runs `X` meets every count, or the likeliest dataset where `X` lies between several.
 Nothing is told of a table but ranges and categories: columns of Adult and of breast cancer that
 hold whole numbers are not said to.
-
-``--reference`` runs the published constraint program on the same forest after each run, in its own
-time (``--reference-limit``). It knows no distinct counts, treeleak uses them where there are any.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ from experiments.benchmarks.frame import (
     show,
     statuses,
 )
-from experiments.data import draft
-from experiments.draft_tables import draft_sample
+from experiments.data import draft, draft_sample
 from experiments.studies.gambs import raw_adult
 from treeleak.core.errors import Mismatch
 from treeleak.datasets import Dataset
@@ -66,7 +62,6 @@ class Case:
     seed: int
     time_limit: float
     schema: bool = True
-    method: str = "auto"
     n_trees: int = 100
 
 
@@ -89,7 +84,6 @@ class Line:
     draws: str
     n_rows: int
     floor: Floor
-    aim: Floor
     schema: bool = True
 
     def __str__(self) -> str:
@@ -104,27 +98,24 @@ class Line:
 
 CREDIT, CANCER = "default_credit_numerical", "breast cancer"
 SHORT = {CREDIT: "credit", CANCER: "cancer"}
-_GUESS = goal(ratio=0.7, verified=False), goal(ratio=0.4, verified=False)
-_LONG = goal(300, 0.06, verified=False)
+_GUESS = goal(ratio=0.7, verified=False)
 PARTS = {
     "exact": [
-        Line(CREDIT, "none", 40, goal(10, 0.10), goal(3, 0.08)),
-        Line(CREDIT, "none", 100, goal(120), goal(20)),
-        Line("adult", "none", 200, _LONG, goal(30, 0.04, verified=False)),
-        Line("adult", "none", 1000, goal(300, verified=False), _LONG),
+        Line(CREDIT, "none", 40, goal(10, 0.10)),
+        Line(CREDIT, "none", 100, goal(120)),
+        Line("adult", "none", 200, goal(300, 0.06, verified=False)),
+        Line("adult", "none", 1000, goal(300, verified=False)),
     ],
     "known": [
-        Line(CREDIT, "known", 40, goal(5, 0.10), goal(2, 0.10)),
-        Line(CREDIT, "known", 100, goal(60, 0.035), goal(10, 0.035)),
-        Line(CREDIT, "known", 200, goal(600), goal(60)),
-        Line("adult", "known", 200, goal(600), goal(30)),
-        Line(CANCER, "known", 100, goal(300), goal(60)),
-        Line(CANCER, "known", 569, goal(600, verified=False), goal(60)),
+        Line(CREDIT, "known", 40, goal(5, 0.10)),
+        Line(CREDIT, "known", 100, goal(60, 0.035)),
+        Line(CREDIT, "known", 200, goal(600)),
+        Line("adult", "known", 200, goal(600)),
+        Line(CANCER, "known", 100, goal(300)),
+        Line(CANCER, "known", 569, goal(600, verified=False)),
     ],
-    "hidden": [Line(CREDIT, "hidden", 100, *_GUESS), Line("adult", "hidden", 100, *_GUESS)],
-    "schemaless": [
-        Line(CREDIT, draws, 40, goal(10), goal(10), schema=False) for draws in ("none", "known")
-    ],
+    "hidden": [Line(CREDIT, "hidden", 100, _GUESS), Line("adult", "hidden", 100, _GUESS)],
+    "schemaless": [Line(CREDIT, draws, 40, goal(10), schema=False) for draws in ("none", "known")],
 }
 
 
@@ -151,17 +142,12 @@ def table(name: str) -> Dataset:
     return draft(name)
 
 
-def cases(
-    lines: Iterable[Line], seeds: Iterable[int], limit: float | None, reference: float | None
-) -> Iterator[Case]:
-    """All runs of some lines; with ``reference`` seconds for the published program after each."""
+def cases(lines: Iterable[Line], seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
+    """All runs of some lines."""
     for line in lines:
         for seed in seeds:
-            own = Case(line.dataset, line.draws, line.n_rows, seed, limit or line.time_limit,
-                       line.schema)  # fmt: skip
-            yield own
-            if reference is not None:
-                yield replace(own, method="reference-cp", time_limit=reference)
+            own = limit or line.time_limit
+            yield Case(line.dataset, line.draws, line.n_rows, seed, own, line.schema)
 
 
 def run(case: Case) -> Record:
@@ -175,7 +161,6 @@ def run(case: Case) -> Record:
     record, result = attempt(
         lambda: treeleak.reconstruct(
             forest, data.schema if case.schema else None, case.draws, case.time_limit, case.seed,
-            method=case.method, use_distinct=case.method == "auto",
         )
     )  # fmt: skip
     record |= dict.fromkeys(_FIGURES) | {
@@ -215,48 +200,39 @@ def near(matched: Matching, columns: list[str], schema: Schema) -> float:
 
 
 def floor_table(part: str, lines: Iterable[Line], runs: pd.DataFrame) -> bool:
-    """Print one line per point, and under it the reference if it was run."""
+    """Print one line per point."""
     out: list[dict[str, Any]] = []
     for line in lines:
-        here = runs[
+        own = runs[
             (runs.dataset == line.dataset) & (runs.draws == line.draws)
             & (runs.n_rows == line.n_rows) & (runs.schema == line.schema)
         ]  # fmt: skip
-        for method, own in here.groupby("method", sort=False):
-            out.append({
-                "case": str(line), "method": method, "status": statuses(own.status),
-                "verified": f"{int(own.verified.sum())} of {len(own)}", "misfit": own.misfit.max(),
-                "error": own.error.mean(), "expected": own.expected.mean(),
-                "worst": own.error.max(), "guess": own.guess.mean(), "near": own.near.mean(),
-                "labels": own.labels.mean(), "s": own.seconds.median(),
-                "most s": own.seconds.max(), "MB": own.peak_mb.max(), "floor": "", "met": None,
-                "aim": "", "reached": "",
-            })  # fmt: skip
-            if method == "auto":
-                out[-1] |= {
-                    "floor": str(line.floor), "met": line.floor.judge(own), "aim": str(line.aim),
-                    "reached": "yes" if line.aim.judge(own) else "no",
-                }  # fmt: skip
+        out.append({
+            "case": str(line), "status": statuses(own.status),
+            "verified": f"{int(own.verified.sum())} of {len(own)}", "misfit": own.misfit.max(),
+            "error": own.error.mean(), "expected": own.expected.mean(), "worst": own.error.max(),
+            "guess": own.guess.mean(), "near": own.near.mean(), "labels": own.labels.mean(),
+            "s": own.seconds.median(), "most s": own.seconds.max(), "MB": own.peak_mb.max(),
+            "floor": str(line.floor), "met": line.floor.judge(own),
+        })  # fmt: skip
     met = show(f"raw columns, {part}: {said_of(runs)}", out)
-    own = runs[runs.method == "auto"]
-    for cells in own.cells.unique():
+    for cells in runs.cells.unique():
         CONSOLE.print(f"cells {cells}", soft_wrap=True)
-    refused = runs[runs.status == "refused"].drop_duplicates("method")
-    for method, notes in refused[["method", "notes"]].to_numpy():
-        CONSOLE.print(f"{method} refused: {'; '.join(notes)}", soft_wrap=True)
-    return met & expected_over_true(own)
+    for notes in runs[runs.status == "refused"].notes:
+        CONSOLE.print(f"refused: {'; '.join(notes)}", soft_wrap=True)
+    return met & expected_over_true(runs)
 
 
 def main(args: Sequence[str]) -> int:
     given = options(
-        "raw", __doc__, args, parts=PARTS, kept=True, seeds=range(5), rows=[int], reference=False,
-        reference_limit=120.0, time_limit=float,
+        "raw", __doc__, args, parts=PARTS, kept=True, seeds=range(5), rows=[int],
+        time_limit=float,
     )  # fmt: skip
-    limit, met = given.reference_limit if given.reference else None, True
+    met = True
     for part in given.parts:
         some = [line for line in PARTS[part] if given.rows is None or line.n_rows in given.rows]
         if lines := present(some, lambda line: table(line.dataset)):
-            todo = cases(lines, given.seeds, given.time_limit, limit)
+            todo = cases(lines, given.seeds, given.time_limit)
             # On a smaller grid, cells would be listed.
             records = collect(
                 "raw", todo, run, lambda c: replace(c, n_rows=40, seed=0, time_limit=5.0), given,

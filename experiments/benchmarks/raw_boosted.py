@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -41,6 +40,8 @@ from experiments.benchmarks.frame import (
     expected_over_true,
     flat,
     floor,
+    floors_of,
+    lines_of,
     options,
     present,
     show_judged,
@@ -55,31 +56,6 @@ _QUICK = 300
 """Most rows of a line of the quick part."""
 _HELD = (0.87, 0.93)
 """Floor of all runs together: the share held of nine in ten."""
-_OTHERS = 200
-"""Rows of a table without floors, where none are asked for."""
-
-
-def floors() -> pd.DataFrame:
-    """Read what is asked of each model, table and number of rows."""
-    return pd.read_csv(Path(__file__).with_name("raw_boosted_floors.csv"))
-
-
-def lines(
-    models: Iterable[str], tables: Iterable[str] | None, rows: Iterable[int] | None, quick: bool
-) -> pd.DataFrame:
-    """The floors of some models and tables, or lines of so many rows, whose floor may be empty."""
-    every = floors()
-    if rows is not None or tables is not None:
-        names = list(every.table.unique()) if tables is None else list(tables)
-        asked = [
-            (m, t, n)
-            for m in models
-            for t in names
-            for n in rows or sorted(set(every.rows[every.table == t])) or [_OTHERS]
-        ]
-        every = pd.DataFrame(asked, columns=["model", "table", "rows"]).merge(every, "left")
-    every = every[every.model.isin(list(models))]
-    return every[every.rows <= _QUICK] if quick else every
 
 
 def cases(chosen: Iterable[Any], seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
@@ -132,8 +108,10 @@ def main(args: Sequence[str]) -> int:
         "raw_boosted", __doc__, args, kept=True, seeds=range(3), model=list(MODELS),
         table=list(TABLES), rows=[int], quick=False, time_limit=float,
     )  # fmt: skip
-    tables = None if given.table == list(TABLES) else given.table
-    wanted = lines(given.model, tables, given.rows, given.quick)
+    every = given.table == list(TABLES)
+    tables = floors_of("raw_boosted").table.unique() if every else given.table
+    keys = {"model": given.model, "table": tables}
+    wanted = lines_of("raw_boosted", keys, given.rows, _QUICK if given.quick else None)
     chosen = present(wanted.itertuples(index=False), check)
     records = collect(
         "raw_boosted", cases(chosen, given.seeds, given.time_limit), run,

@@ -4,9 +4,9 @@
 """
 
 from treeleak.attacks import attack
-from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
+from treeleak.evidence import ExactCounts, HiddenDraws
 
 _FOLDER = "experiments.published_programs"
-for _kind in (ExactCounts, KnownDraws, HiddenDraws):
+for _kind in (ExactCounts, HiddenDraws):
     attack(_kind.kind, f"{_FOLDER}.cp:reference_cp", "reference-cp")
 attack(ExactCounts.kind, f"{_FOLDER}.milp:reference_milp", "reference-milp")

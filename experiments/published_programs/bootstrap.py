@@ -20,14 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.published_programs.literals import RowVariables, encodings_of, paths_of
+from experiments.published_programs.literals import RowVariables, firsts_of, paths_of
 from experiments.published_programs.program import Program, built_rows, check_size, whole_logs
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
-from treeleak.side_information.side_information import KnownParts
 
 MOST_DRAWS = 7
 """Most draws of a row by a tree that the paper considers: more has a chance below 0.0001."""
@@ -56,7 +55,6 @@ def bootstrap_program(
     evidence: HiddenDraws,
     geometry: Geometry,
     values: ValueIndex,
-    parts: KnownParts | None,
     most: int,
     clock: Clock,
 ) -> Program:
@@ -70,8 +68,8 @@ def bootstrap_program(
     """
     start, n, n_rows = geometry.leaf_start, evidence.n.tolist(), evidence.n_rows
     n_trees = len(start) - 1
-    encodings = encodings_of(values)
-    paths = paths_of(geometry, encodings)
+    first = firsts_of(values)
+    paths = paths_of(geometry, first)
     room = [
         min(most, int(evidence.n[start[t] : start[t + 1]].max(initial=0))) for t in range(n_trees)
     ]
@@ -82,7 +80,7 @@ def bootstrap_program(
         for path, counts in zip(paths, n, strict=True)
         if path is not None and any(counts)
     )
-    per_row = int(of_leaves) + sum(2 * r + 3 for r in room) + sum(e.n_terms for e in encodings)
+    per_row = int(of_leaves) + sum(2 * r + 3 for r in room) + int(first[-1])
     n_terms = n_rows * per_row
     check_size("constraint program with bootstrap", n_terms, n_rows, n_trees)
     weight = [draw_weights(n_draws[t], max(n_rows, 1), room[t]) for t in range(n_trees)]
@@ -91,7 +89,7 @@ def bootstrap_program(
     here: list[list[Any]] = [[] for _ in n]
     rows: list[RowVariables] = []
     likelihood: list[Any] = []
-    for row in built_rows(model, values, encodings, parts, [None] * n_rows, clock):
+    for row in built_rows(model, values, [None] * n_rows, clock):
         rows.append(row)
         of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
         for t in range(n_trees):

@@ -2,20 +2,17 @@
 
 Every training row k has variables of its own: x_ki, its values; z_kc, its class; and for every
 tree the leaf where it stands. As in the paper, nothing breaks the symmetry between rows. Where
-each tree's draws of a row are constants (every row once, or known draws), nothing is left to
-maximise; where they are hidden, the solver guesses them, as likely as it can.
+each tree used every row once, nothing is left to maximise; where draws are hidden, the solver
+guesses them, as likely as it can.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from experiments.published_programs.bootstrap import bootstrap_program, most_draws
 from experiments.published_programs.placed import placed_program
 from experiments.published_programs.program import (
     STAGE,
     Program,
-    check_parts,
     contradicted,
     refuse,
     solve,
@@ -24,16 +21,15 @@ from experiments.published_programs.program import (
 )
 from treeleak.attacks.answer import Answer, Status
 from treeleak.attacks.solvers.cp_sat import Run
-from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
+from treeleak.evidence import ExactCounts, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.side_information import NOTHING, SideInformation
 
 
 def reference_cp(
-    evidence: ExactCounts | KnownDraws | HiddenDraws,
+    evidence: ExactCounts | HiddenDraws,
     geometry: Geometry,
     clock: Clock,
     seed: int,
@@ -41,34 +37,30 @@ def reference_cp(
 ) -> Answer:
     """Rebuild the rows with the published constraint program.
 
-    The published program knows no distinct counts. With known draws they are not used; with hidden
-    draws they are demanded too if the evidence has them (``evidence.d``): leave them out to have
-    the program as it was published. Equal seeds give equal rows, unless time runs out. What is
-    known of the rows' values is fixed; row k of the answer has the known part k.
+    The published program knows no distinct counts. With hidden draws they are demanded too if the
+    evidence has them (``evidence.d``): leave them out to have the program as it was published.
+    Equal seeds give equal rows, unless time runs out.
 
     The answer is "feasible" where all evidence is met, "likely" where the draws are hidden and some
     were found that give the counts (``numbers["optimal"]`` says whether they are proved to be the
-    likeliest), "infeasible" where the solver proved that no rows meet the counts, and else
-    "unknown": time ran out, or the rows miss distinct counts of known draws. The program proves no
-    row, and the answer is never "unique". With known draws, row k of the answer is row k of the
-    training set. Where the trees part no values of an attribute, the first listed one stands. The
+    likeliest), "infeasible" where the solver proved that no rows meet the counts, and
+    "unknown" where time ran out. The program proves no row, and the answer is never "unique". Where
+    the trees part no values of an attribute, the first listed one stands. The
     program says nothing of its certainty, so each value is given the probability that it has
     without the counts.
 
     Raises
     ------
-    BadInput
-        If parts are known of another number of rows than the counts hold.
     NotCovered
-        If the schema has rules, if a population is given, or if the program would be too large.
+        If the schema has rules, if anything is given beside the model, or if the program would be
+        too large.
     """
     refuse("constraint program", geometry, given)
     values = values_in(geometry)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    check_parts(given.parts, evidence.n_rows)
     try:
-        ended, program = _solved(evidence, geometry, values, clock, seed, given)
+        ended, program = _solved(evidence, geometry, values, clock, seed)
     except OutOfTime:
         return Answer("unknown", values)
     numbers = program.numbers
@@ -77,44 +69,27 @@ def reference_cp(
     if not ended.found:
         return Answer("unknown", values, numbers=numbers)
     found = program.solution(ended.solver, values)
-    misfit = _missed_distinct(evidence, values, found) if isinstance(evidence, KnownDraws) else 0
-    clock.record(misfit)
-    clock.report_progress(STAGE, 1.0, misfit)
-    status: Status = "unknown" if misfit else "feasible"
+    clock.record(0)
+    clock.report_progress(STAGE, 1.0, 0)
+    status: Status = "feasible"
     if isinstance(evidence, HiddenDraws):
         status = "likely"
         numbers["optimal"] = int(ended.optimal)
-    ordered = isinstance(evidence, KnownDraws)
-    return unproved(status, values, found, misfit, numbers, given.parts, ordered=ordered)
+    return unproved(status, values, found, numbers)
 
 
 def _solved(
-    evidence: ExactCounts | KnownDraws | HiddenDraws,
+    evidence: ExactCounts | HiddenDraws,
     geometry: Geometry,
     values: ValueIndex,
     clock: Clock,
     seed: int,
-    given: SideInformation,
 ) -> tuple[Run, Program]:
     if not isinstance(evidence, HiddenDraws):
-        program = placed_program(evidence, geometry, values, given.parts, clock, seed)
+        program = placed_program(evidence, geometry, values, clock)
         return solve(program, clock, seed), program
 
     def build(most: int) -> Program:
-        return bootstrap_program(evidence, geometry, values, given.parts, most, clock)
+        return bootstrap_program(evidence, geometry, values, most, clock)
 
     return widened(build, most_draws(evidence), int(evidence.n.max(initial=0)), clock, seed)
-
-
-def _missed_distinct(evidence: KnownDraws, values: ValueIndex, rows: IntArray) -> int:
-    """Sum over all leaves of the distinct rows by which the answer misses the released number."""
-    if evidence.d is None:
-        return 0
-    release, start = evidence.geometry.release, evidence.geometry.leaf_start
-    table = values.rows(rows[:, :-1], release.n_features).astype(release.float_type)
-    missed = 0
-    for t, tree in enumerate(release.trees):
-        leaf = np.searchsorted(tree.leaves, tree.apply(table[evidence.draws[t] > 0]))
-        found = np.bincount(leaf, minlength=len(tree.leaves))
-        missed += int(np.abs(found - evidence.d[start[t] : start[t + 1]]).sum())
-    return missed

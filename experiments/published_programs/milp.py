@@ -62,7 +62,6 @@ def reference_milp(
     as in :func:`reference_cp`. Raises NotCovered if the schema has rules, if rows, columns or a
     population are given, or if the program would be too large.
     """
-    given.refuse("the published integer program")
     refuse("integer program", geometry, given)
     values = values_in(geometry)
     if (clash := evidence.contradiction()) is not None:
@@ -84,7 +83,7 @@ def reference_milp(
     atoms = np.column_stack([*(block.chosen(x, a) for a in range(len(geometry.parts))), label])
     clock.record(0)
     clock.report_progress(_STAGE, 1.0, 0)
-    return unproved("feasible", values, values_at(atoms, values), 0, numbers)
+    return unproved("feasible", values, values_at(atoms, values), numbers)
 
 
 @dataclass(frozen=True, eq=False)

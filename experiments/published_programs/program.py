@@ -1,7 +1,6 @@
 """What the published formulations share.
 
-The papers know binary columns, some of them in one-hot groups; literals say how columns of other
-kinds are written.
+What is known beside a model (rows, columns, a population) is refused, as are rules of the schema.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from experiments.published_programs.literals import Encoding, RowVariables
+from experiments.published_programs.literals import RowVariables
 from treeleak.attacks.answer import NOT_NEEDED, Answer, Rows, Status
 from treeleak.attacks.solvers.cp_sat import Model, Run, SolutionCallback, run
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
-from treeleak.side_information.side_information import KnownParts, SideInformation
+from treeleak.side_information.side_information import SideInformation
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
@@ -36,16 +35,7 @@ def refuse(formulation: str, geometry: Geometry, given: SideInformation) -> None
     """Raise NotCovered for what no published formulation takes into account."""
     if geometry.schema.rules:
         raise NotCovered(f"the published {formulation} does not cover rules between columns")
-    if given.population is not None:
-        raise NotCovered(f"the published {formulation} does not use a population")
-
-
-def check_parts(parts: KnownParts | None, n_rows: int) -> None:
-    """Raise BadInput if parts are known of another number of rows."""
-    if parts is not None and len(parts.group) != n_rows:
-        raise BadInput(
-            f"parts are known of {len(parts.group)} rows, the model was trained on {n_rows}"
-        )
+    given.refuse(f"the published {formulation}")
 
 
 def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
@@ -65,8 +55,6 @@ def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> Non
 def built_rows(
     model: Model,
     values: ValueIndex,
-    encodings: Sequence[Encoding],
-    parts: KnownParts | None,
     label: Sequence[int | None],
     clock: Clock,
 ) -> Iterator[RowVariables]:
@@ -79,8 +67,7 @@ def built_rows(
     for k, fixed in enumerate(label):
         clock.check()
         clock.report_progress("building the published constraint program", k / len(label))
-        allowed = None if parts is None else parts.allowed[parts.group[k]]
-        yield RowVariables.of(model, values, encodings, fixed, allowed)
+        yield RowVariables.of(model, values, fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,25 +147,14 @@ def contradicted(values: ValueIndex, numbers: dict[str, int]) -> Answer:
 
 
 def unproved(
-    status: Status,
-    values: ValueIndex,
-    found: IntArray,
-    misfit: int,
-    numbers: dict[str, int],
-    parts: KnownParts | None = None,
-    *,
-    ordered: bool = False,
+    status: Status, values: ValueIndex, found: IntArray, numbers: dict[str, int]
 ) -> Answer:
     """Answer with rows of a formulation that says nothing of its certainty.
 
-    Each value has the probability that it has without the counts: one for what is known, and else
-    as many as the schema leaves open are equally likely.
+    Each value has the probability that it has without the counts: all that the schema allows are
+    equally likely.
     """
     n_open = np.maximum(np.diff(values.start), 2)[None, :]
-    if parts is not None:
-        allowed = parts.allowed[:, values.atom_of]
-        n_open = np.add.reduceat(allowed, values.start[:-1], axis=1, dtype=np.int64)[parts.group]
     confidence = np.broadcast_to(1.0 / n_open, found.shape).copy()
-    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, misfit)
-    ordered = ordered or parts is not None
-    return Answer(status, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED)
+    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, 0)
+    return Answer(status, values, (rows,), numbers=numbers, cells=NOT_NEEDED)

@@ -57,15 +57,6 @@ def grid(
         )
 
 
-def seconds_of(p: Parameters) -> float:
-    """About how long a run takes, on a busy machine."""
-    if p["method"] != "auto":
-        return float(p["time_limit"]) + 5.0
-    size = float(p["n_trees"] * 2 ** p["depth"]) / 1000
-    most = float(p["time_limit"]) + 2.0
-    return min(1.5 + 1.5 * size + float(p["n_rows"]) / 100, most)
-
-
 def warm_of(p: Parameters) -> Parameters:
     """Say what compiles the same kernels."""
     return {
@@ -81,7 +72,7 @@ def have_forests() -> None:
     have_tables()
 
 
-dp_study = partial(Study, paper=PAPER, seconds=seconds_of, warm=warm_of, check=have_tables)
+dp_study = partial(Study, paper=PAPER, warm=warm_of, check=have_tables)
 """A study of DRAFT-DP, unless it says otherwise."""
 
 

@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 
 import treeleak
-from experiments.data import data_file, draft
+from experiments.data import data_file, draft, draft_sample
 from experiments.dp_forests import load_dp_forest
-from experiments.draft_tables import draft_sample
 from experiments.study import Parameters, Record
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
@@ -28,17 +27,14 @@ from treeleak.datasets import Dataset
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.reconstruction import Reconstruction
-from treeleak.release import Release, to_release
+from treeleak.release import Release
 from treeleak.release.noise.laws import Laplace
 
 TREE_SEEDS = 5
 """Seeds of the paper's forests, from 0."""
 INFORMED_ROWS = {"adult": 20_000, "compas": 2_000, "default_credit": 10_000}
 """Training rows of the informed adversary's forests."""
-_MEASURED = (
-    "error", "expected_error", "n", "between", "log_likelihood",
-    "log_likelihood_best", "log_likelihood_true",
-)  # fmt: skip
+_MEASURED = ("error", "expected_error", "n", "between")
 
 ROW_BY_ROW = (
     "tail", "others", "perfect", "worst", "inliers", "perfect_inliers", "outliers",
@@ -63,14 +59,10 @@ class _Attacked:
 
 
 def attack(parameters: Parameters) -> Record:
-    """Attack one forest with noise on its counts.
+    """Attack one forest with noise on its counts; without, if its epsilon is None.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``n_trees``, ``depth``, ``epsilon`` (None: no noise), ``seed``, ``n_rows``,
-        ``forest`` ("shared", "fresh" or "trained"), ``told_n`` (whether the number of rows is
-        known), ``method`` and ``time_limit``; ``known`` and ``population`` are 0: nothing else is.
+    ``forest``: "shared", "fresh" or "trained". ``told_n``: whether the number of rows is known.
+    ``known`` and ``population`` are 0: nothing else is.
     """
     return _attacked(parameters).record
 
@@ -104,13 +96,7 @@ def attack_closely(parameters: Parameters) -> Record:
 
 
 def informed_attack(parameters: Parameters) -> Record:
-    """Train a forest, take some of its rows in turn as the missing one, and measure.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``epsilon``, ``seed``, ``mechanism``, ``n_targets``, ``n_trees``, ``depth``.
-    """
+    """Train a forest, take some of its rows in turn as the missing one, and measure."""
     p = parameters
     data, chosen, forest = informed_forest(p)
     X, y = _rows(data, chosen)
@@ -140,16 +126,8 @@ def informed_forest(parameters: Parameters) -> tuple[Dataset, IntArray, DPForest
 def accuracy(parameters: Parameters) -> Record:
     """Train one forest on the first rows of a table: its accuracy on them and on all others.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``learner`` ("sklearn", or the mechanism of a private forest), ``seed``,
-        ``epsilon``, ``n_trees``, ``depth`` and ``n_rows``.
-
-    Returns
-    -------
-    dict
-        With ``cost``, the epsilon that the noise really costs.
+    ``learner``: "sklearn", or the mechanism of a private forest, which has a ``cost``: the epsilon
+    that the noise really costs.
     """
     from sklearn.ensemble import RandomForestClassifier
 
@@ -201,21 +179,6 @@ def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Re
     return replace(release, trees=tuple(trees), noise=law)
 
 
-def log_likelihood(release: Release, X: pd.DataFrame, y: pd.Series[Any]) -> float:
-    """Log probability of the noise, should these be the training rows; 0 without noise."""
-    if release.noise is None:
-        return 0.0
-    rows = X[list(release.feature_names)].to_numpy(dtype=float)
-    label = pd.Index(release.classes).get_indexer(pd.Index(y))
-    total = 0.0
-    for tree in release.trees:
-        assert tree.counts is not None  # noqa: S101
-        left = tree.counts.copy()
-        np.subtract.at(left, (tree.apply(rows), label), 1)
-        total += float(release.noise.log_prob(left[tree.leaves]).sum())
-    return total
-
-
 def not_answered(status: str, seconds: float) -> Record:
     """Record a run whose answer is not there."""
     return {"status": status, "seconds": seconds, **dict.fromkeys(_MEASURED)}
@@ -241,18 +204,11 @@ def _attacked(p: Parameters) -> _Attacked:
         record = not_answered("refused", time.perf_counter() - start) | {"why": str(why)}
         return _Attacked(data, chosen, model, None, record)
     record = not_answered(result.status, time.perf_counter() - start)
-    record |= _measured(p, result, data, X, y, to_release(model))
+    record |= _measured(p, result, data, X)
     return _Attacked(data, chosen, model, result, record)
 
 
-def _measured(
-    p: Parameters,
-    result: Reconstruction,
-    data: Dataset,
-    X: pd.DataFrame,
-    y: pd.Series[Any],
-    release: Release,
-) -> Record:
+def _measured(p: Parameters, result: Reconstruction, data: Dataset, X: pd.DataFrame) -> Record:
     found: Record = {}
     if result.row_count is not None:
         found |= {"n": result.row_count.n, "between": list(result.row_count.between)}
@@ -263,12 +219,7 @@ def _measured(
         "numbers": dict(result.numbers),
         "error": _error(rows, X, data.schema),
         "expected_error": result.expected_error,
-        "log_likelihood": log_likelihood(release, result.X, result.y),
-        "log_likelihood_true": log_likelihood(release, X, y),
     }
-    best, labels = result.most_likely or (None, None)
-    if best is not None and labels is not None:
-        found["log_likelihood_best"] = log_likelihood(release, best, labels)
     return found
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,10 +14,6 @@ from experiments import forests
 from experiments.data import DATASETS, have_tables
 from experiments.forests import Forest
 from experiments.study import Parameters, Record, Study
-from treeleak.core.errors import NotCovered, TimeUp
-
-if TYPE_CHECKING:
-    from treeleak.reconstruction import Reconstruction
 
 PAPER = "DRAFT 2024"
 DEPTHS = (2, 3, 4, 5, 10, None)
@@ -32,33 +27,12 @@ EXPERIMENT = "draft"
 
 
 def attack(parameters: Parameters) -> Record:
-    """Train a forest as the paper does, attack it, measure.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ``dataset``, ``n_trees``, ``depth``, ``bootstrap`` ("none", "known" or "hidden"), ``seed``,
-        ``n_rows``, ``method`` and ``time_limit``.
-    """
+    """Train a forest as the paper does, attack it, measure: parameters are those of Forest."""
     found = forests.attack(Forest(**parameters))
     kept = ("seconds", "expected_error", "guess", "misfit")
     status = UNANSWERED if found["status"] == "refused" else found["status"]
     error = math.nan if found["error"] is None else found["error"]
     return {name: found[name] for name in kept} | {"status": status, "error": error}
-
-
-def answered(*given: Any, **told: Any) -> tuple[Reconstruction | None, float]:
-    """Attack, and say in how many seconds; None if nothing was in hand when the time was over."""
-    import treeleak
-
-    start = time.perf_counter()
-    try:
-        result = treeleak.reconstruct(*given, **told)
-    except (NotCovered, TimeUp):
-        # As for the paper's solver, that is a run without an answer. A published program may be
-        # too large to build.
-        result = None
-    return result, time.perf_counter() - start
 
 
 def point(**changed: Any) -> dict[str, Any]:
@@ -67,17 +41,6 @@ def point(**changed: Any) -> dict[str, Any]:
         "dataset": "compas", "n_trees": 100, "depth": None, "bootstrap": "none", "seed": 0,
         "n_rows": 100, "method": "auto", "time_limit": LIMIT, **changed,
     }  # fmt: skip
-
-
-def seconds_of(p: Parameters) -> float:
-    """About how long a run takes; the reference mostly takes all of its time."""
-    limit, n_trees, n_rows = float(p["time_limit"]), float(p["n_trees"]), float(p["n_rows"])
-    if p["method"] != "auto":
-        return limit
-    if p["bootstrap"] == "hidden":
-        return min(0.25 * n_trees * n_rows / 100, limit)
-    shallow = p["depth"] is not None and n_trees >= 10
-    return min(20.0 if shallow else 0.5 + n_rows / 1000, limit)
 
 
 def small(p: Parameters) -> Parameters:
@@ -91,7 +54,6 @@ draft_study = partial(
     paper=PAPER,
     run=attack,
     experiment=EXPERIMENT,
-    seconds=seconds_of,
     warm=small,
     check=have_tables,
 )

@@ -154,12 +154,11 @@ _WHAT = {
 }
 
 
-def _means(models: pd.DataFrame, value: str, name: str, title: str, across: str = "limit") -> Table:
-    """Means of all points, a column for each size limit or each support."""
-    down = "support" if across == "limit" else "limit"
-    wide = models.pivot_table(value, ["dataset", "method", down], across, sort=False)
+def _means(models: pd.DataFrame, value: str, name: str, title: str) -> Table:
+    """Means of all points, a column for each size limit."""
+    wide = models.pivot_table(value, ["dataset", "method", "support"], "limit", sort=False)
     wide = wide[sorted(wide.columns)]
-    wide.columns = pd.Index([f"{across} {c:g}" for c in wide.columns])
+    wide.columns = pd.Index([f"limit {c:g}" for c in wide.columns])
     return Table(name, title, wide.reset_index(), f"{_WHAT[value]}. {_NO_NUMBERS}.")
 
 
@@ -227,7 +226,7 @@ def _different(gaps: Sequence[Any]) -> np.ndarray:
 
 
 def _of_equal_models(models: pd.DataFrame, methods: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Claims of figures 2 and 3."""
+    """Claims of figure 3, and of figure 2."""
     for dataset in DATASETS:
         size, accuracy = (_gaps(models, dataset, methods, x) for x in ("size", "train"))
         yield claim("of equal size, optimal models usually leave less", dataset, size < 0)
@@ -236,8 +235,9 @@ def _of_equal_models(models: pd.DataFrame, methods: Sequence[str]) -> Iterator[d
         )
 
 
-def _of_trees(models: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    yield from _of_equal_models(models, TREES)
+def _of_trees(models: pd.DataFrame, methods: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Claims of figure 2."""
+    yield from _of_equal_models(models, methods)
     most = float(models["size"].max())
     yield _number(
         2, "splits of the largest tree", "the largest trees have slightly more splits than", most,
@@ -340,6 +340,8 @@ def _of_supports(models: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 # ------------------------------------------------------------------------------------ studies
 
+Claims = Callable[[pd.DataFrame, Sequence[str]], Iterator[dict[str, Any]]]
+
 
 def _study(
     number: int,
@@ -349,9 +351,8 @@ def _study(
     supports: Sequence[float] = SUPPORTS,
     quick: Sequence[float] = (0.01, 0.03, 0.05),
 ) -> Study:
-    name = f"ferry-figure-{number}"
     return Study(
-        name=name,
+        name=f"ferry-figure-{number}",
         paper=PAPER,
         what=f"figure {number}: {what}",
         full=partial(_grid, methods, supports),
@@ -359,66 +360,40 @@ def _study(
         quick=partial(_grid, methods, quick, (0,)),
         run=path_of_models,
         tables=tables,
-        seconds=lambda p: 0.5 * float((0.01 / p["support"]) ** 1.4),
         warm=_warm,
         check=_have_tables,
         experiment="ferry",
     )
 
 
-def _equal_models(number: int, methods: tuple[str, str]) -> Study:
-    """Make the study of figure 2 or 3."""
-    name = f"ferry-figure-{number}"
-    kind = "trees" if methods == TREES else "rule lists"
+def _of_two(number: int, methods: tuple[str, str], value: str, of: Claims) -> Study:
+    """Make the study of figure 2, 3, 5 or 6: of trees or lists, what is left, or their size."""
+    name, kind = f"ferry-figure-{number}", "trees" if methods == TREES else "rule lists"
+    title = f"Ferry 2024, figure {number}: {kind}"
 
     def tables(runs: pd.DataFrame) -> list[Table]:
         models = models_of(runs)
-        claims = _of_trees(models) if methods == TREES else _of_equal_models(models, methods)
-        title = f"Ferry 2024, figure {number}: {kind}"
-        return [
-            _means(models, "left", name, f"{title}, what is left"),
-            _largest(models, f"{name}-largest", f"{title} of the greatest size"),
-            _claims(number, list(claims)),
-        ]
+        claims = _claims(number, list(of(models, methods)))
+        if value == "size":
+            return [_means(models, "size", f"{name}-size", f"{title}, their size"), claims]
+        left = _means(models, "left", name, f"{title}, what is left")
+        return [left, _largest(models, f"{name}-largest", f"{title} of the greatest size"), claims]
 
-    what = f"what {kind} leave open, by size and accuracy"
-    return _study(number, what, methods, tables)
-
-
-def _constraints(number: int, methods: tuple[str, str]) -> Study:
-    """Make the study of figure 5 or 6."""
-    name = f"ferry-figure-{number}"
-    kind = "trees" if methods == TREES else "rule lists"
-
-    def tables(runs: pd.DataFrame) -> list[Table]:
-        models = models_of(runs)
-        title = f"Ferry 2024, figure {number}: {kind}"
-        return [
-            _means(models, "size", f"{name}-size", f"{title}, their size"),
-            _means(models, "left", f"{name}-left", f"{title}, what is left"),
-            _claims(number, list(_of_constraints(models, methods))),
-        ]
-
-    what = f"size of {kind}, and what they leave open, by constraints"
-    return _study(number, what, methods, tables)
-
-
-def _figure_7_tables(runs: pd.DataFrame) -> list[Table]:
-    models = models_of(runs)
-    title = "Ferry 2024, figure 7: what is left, by support"
-    return [
-        _means(models, "left", "ferry-figure-7", title, across="support"),
-        _claims(7, list(_of_supports(models))),
-    ]
+    what = {
+        "left": f"what {kind} leave open, by size and accuracy",
+        "size": f"size of {kind}, and what they leave open, by constraints",
+    }
+    return _study(number, what[value], methods, tables)
 
 
 STUDIES: Sequence[Study] = (
-    _equal_models(2, TREES),
-    _equal_models(3, LISTS),
+    _of_two(2, TREES, "left", _of_trees),
+    _of_two(3, LISTS, "left", _of_equal_models),
     _study(4, "what is left of single rows", METHODS, _figure_4_tables,
            supports=SUPPORTS[:1], quick=SUPPORTS[:1]),
-    _constraints(5, TREES),
-    _constraints(6, LISTS),
-    _study(7, "what models leave open, by support", METHODS, _figure_7_tables,
+    _of_two(5, TREES, "size", _of_constraints),
+    _of_two(6, LISTS, "size", _of_constraints),
+    _study(7, "what models leave open, by support", METHODS,
+           lambda runs: [_claims(7, list(_of_supports(models_of(runs))))],
            quick=(0.02, 0.03, 0.05)),
 )  # fmt: skip

@@ -39,10 +39,12 @@ def rebuilt(
     """
     clock = Clock(limit)
     release = to_release(path, trust_pickle=True)
+    # The papers' programs know no draws.
+    hidden = method != "auto" and release.sampling.kind == "bootstrap"
     by_name = set(release.feature_names) == set(schema.columns)
     found = treeleak.reconstruct(
-        path, schema if by_name else None, time_limit=clock, seed=seed, method=method,
-        trust_pickle=True, space="model" if release.inputs is None else "input",
+        path, schema if by_name else None, "hidden" if hidden else "auto", clock, seed,
+        method=method, trust_pickle=True, space="model" if release.inputs is None else "input",
     )  # fmt: skip
     if found.X is None:
         raise NotCovered(found.contradiction or found.meaning)

@@ -1,30 +1,20 @@
-"""The board of the zoo in documents: marked tables and a picture, all from the stored CSV.
-
-A table stands between ``<!-- made by python -m experiments zoo publish: NAME -->`` and
-``<!-- end -->``.
-"""
+"""The board of the zoo in documents: marked tables and a picture, all from the stored CSV."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
-from experiments.shown import as_markdown
-from experiments.study import Table
+from experiments.shown import with_tables
 from experiments.zoo.board import POPULATION
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 
-_MARKED = re.compile(
-    r"(?P<head><!-- made by python -m experiments zoo publish: (?P<name>[a-z-]+) -->\n)"
-    r".*?(?P<end><!-- end -->)",
-    re.DOTALL,
-)
 _FAMILIES = (
     "family", "attack", "files", "with rows", "decided", "leak shown", "error", "others",
     "rows right", "in order",
@@ -72,22 +62,10 @@ def _whole(lines: pd.DataFrame) -> pd.DataFrame:
 TABLES = {"zoo-families": by_family, "zoo-attacks": by_attack}
 
 
-def with_board(text: str, board: pd.DataFrame) -> str:
-    """Write the marked tables of a text anew.
-
-    Raises
-    ------
-    BadInput
-        If a mark has a name that is not known.
-    """
-
-    def made(mark: re.Match[str]) -> str:
-        if mark["name"] not in TABLES:
-            raise BadInput(f"no table is called {mark['name']!r}: {', '.join(TABLES)}")
-        body = as_markdown(Table(mark["name"], "", TABLES[mark["name"]](board)))
-        return f"{mark['head']}\n{body}\n{mark['end']}"
-
-    return _MARKED.sub(made, text)
+def with_board(text: str, board: pd.DataFrame, where: str = "") -> str:
+    """Write the marked tables of a text anew, see :func:`~experiments.shown.with_tables`."""
+    tables = {name: partial(make, board) for name, make in TABLES.items()}
+    return with_tables(text, "zoo publish", tables, where)
 
 
 def picture(board: pd.DataFrame) -> bytes:
@@ -123,11 +101,9 @@ def publish(csv: Path, documents: Sequence[Path]) -> list[Path]:
         raise BadInput(f"{csv}: no such file; `python -m experiments zoo board --csv` writes it")
     board = pd.read_csv(csv)
     texts = {path: path.read_text(encoding="utf-8") for path in documents}
-    for path, text in texts.items():
-        if not _MARKED.search(text):
-            raise BadInput(f"{path}: no table in it is marked as made from the board")
-    for path, text in texts.items():
-        write_file(path, with_board(text, board))
+    renewed = {path: with_board(text, board, str(path)) for path, text in texts.items()}
+    for path, text in renewed.items():
+        write_file(path, text)
     drawn = csv.parent / "board.svg"
     write_file(drawn, picture(board))
     return [drawn, *documents]

@@ -23,24 +23,15 @@ _NO_CUTS = np.empty(0)
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A training set and its population.
-
-    Attributes
-    ----------
-    X, y : DataFrame
-        Training rows in the order of training, and outcomes: ``target``; of survival, ``event``
-        too.
-    control, control_y : DataFrame
-        Other rows of the table, all or so many.
-    schema : Schema
-        What any row of the whole table can be, in the columns of ``X``: public.
-    """
+    """A training set in the order of training, and other rows of the table, all or so many."""
 
     X: Frame
     y: Frame
+    """Outcomes: ``target``; of survival, ``event`` too."""
     control: Frame
     control_y: Frame
     schema: Schema
+    """What any row of the whole table can be, in the columns of ``X``: public."""
 
 
 def _sklearn(name: str) -> tuple[Frame, Frame]:
