@@ -70,18 +70,3 @@ def test_terminal_page_and_json_begin_alike(audited):
         render(audited, Console(file=out, width=5_000), internal)
         assert told in out.getvalue()
         assert sheet_of(audited, edition).headline in told
-
-
-def test_advice_of_the_first_screen_is_about_the_model(audited):
-    late = ("Give the attack more time (--time-limit): it ended.", "Then audit again.")
-    answer = sheet_of(replace(audited, advice=late)).answers[2]
-    assert "time" not in " ".join((answer.answer, *answer.more, *answer.items))
-    both = ("Grow larger leaves (min_samples_leaf=10 or more).", *late)
-    answer = sheet_of(replace(audited, advice=both)).answers[2]
-    assert "Grow larger leaves" in " ".join((answer.answer, *answer.items))
-    assert "more time" not in " ".join((answer.answer, *answer.items))
-
-
-def test_no_figure_reads_as_a_draft(audited):
-    assert "DRAFT)" not in audited.to_html()
-    assert "DRAFT)" not in audited.headline
