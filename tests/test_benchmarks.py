@@ -15,7 +15,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks import hidden, raw
+from experiments.benchmarks import raw
 from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes, present
 from experiments.benchmarks.published import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
@@ -184,21 +184,6 @@ def test_a_floor_is_met_in_the_mean_or_by_each_run(floor, columns, met):
     assert floor.judge(table) == met
 
 
-def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
-    both = (True, False)
-    for name in hidden.PARTS:
-        todo = list(hidden.PARTS[name](range(2), both, None))
-        assert len(set(todo)) == len(todo)
-        assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
-    small = list(hidden.small(range(5), both, None))
-    assert {(c.dataset, depth_name(c.depth), c.distinct) for c in small} == set(
-        hidden.FLOORS["small"]
-    )
-    for case in small:
-        key = (case.dataset, depth_name(case.depth), case.distinct)
-        assert case.time_limit < hidden.FLOORS["small"][key].median["seconds"]
-
-
 def raw_runs(**columns):
     good = {"status": "feasible", "misfit": 0.0, "error": 0.1, "guess": 0.3, "seconds": 10.0}
     good["verified"] = 1.0
@@ -267,21 +252,6 @@ def test_the_likeliest_dataset_is_held_against_the_forest_itself():
     for status, misfit, met in (("feasible", 0.0, True), ("feasible", 1.0, False),
                                 ("unknown", 0.0, False)):  # fmt: skip
         assert raw.verified(model, replace(found, status=status, misfit=misfit)) == met
-
-
-def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
-    everything = [line for lines in raw.PARTS.values() for line in lines]
-    todo = list(raw.cases(everything, range(2), None, 120.0))
-    assert len(set(todo)) == len(todo) == 4 * len(everything)
-    for own, other in zip(todo[::2], todo[1::2], strict=True):
-        assert (own.method, other.method, other.time_limit) == ("auto", "reference-cp", 120.0)
-        assert replace(other, method="auto", time_limit=own.time_limit) == own
-    for line in everything:
-        floor, aim = line.floor.most.get("seconds", 301), line.aim.most.get("seconds", 301)
-        assert line.time_limit < floor
-        assert aim <= floor
-        assert line.aim.mean["error"] <= line.floor.mean["error"]
-    assert {c.time_limit for c in raw.cases(everything, [0], 7.0, None)} == {7.0}
 
 
 def test_tables_that_are_not_there_are_skipped_with_a_reason(instead, capsys):

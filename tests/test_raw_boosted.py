@@ -21,13 +21,6 @@ def cancer():
     return models.sample(raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0))
 
 
-def test_each_line_stands_once_and_names_a_figure():
-    floors = raw_boosted.floors()
-    assert not floors.duplicated(["model", "table", "rows"]).any()
-    assert set(floors.model) <= set(raw_boosted.MODELS)
-    assert set(floors.figure) <= {"near", "exact", "beyond"}
-
-
 def test_rows_are_matched_where_most_values_are_right():
     X = pd.DataFrame({"a": [0.0, 10.0, 20.0], "b": [5.0, 6.0, 7.0]})
     release = SimpleNamespace(thresholds=[np.array([5.0, 15.0]), np.array([])],
