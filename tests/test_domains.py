@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,10 +27,12 @@ from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.listing import compile_loops, listed
+from treeleak.attacks.known_draws.run import fallback_rows, proved_of
 from treeleak.attacks.known_draws.search import search
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
+from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
@@ -164,6 +167,44 @@ def test_what_is_known_of_rows_helps(unlisted):
     found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60, known_columns=known)
     assert found.misfit == 0
     assert np.array_equal(found.X[["age", "smokes"]].to_numpy(float), known.to_numpy(float))
+
+
+def test_rows_at_hand_lie_where_they_may():
+    """Each in an open leaf of every tree that drew it; what is settled is proved, and no more."""
+    X, y = people(40, 6, gaps=True)
+    domains, leaves = domains_of(MODELS["missing values"], X, y)
+    label = (y == "well").to_numpy().astype(int)
+    values = values_of(domains.evidence.geometry.parts, 2)
+    early = fallback_rows(domains, values)
+    assert early.misfit > 0
+    assert not early.proved.any()
+    chosen = domains.chosen(label)
+    assert (chosen[leaves < 0] == -1).all()
+    assert (chosen >= 0).mean() > 0.5
+    assert kept(domains, chosen, label)
+    whole = (chosen >= 0).sum(axis=1) == (leaves >= 0).sum(axis=1)
+    assert whole.any()
+    for k in np.flatnonzero(whole):
+        middle = domains.boxes.common(chosen[[k]][:, chosen[k] >= 0])[1]
+        at = domains.evidence.geometry.trace_atoms(middle)[0]
+        assert (at == chosen[k])[chosen[k] >= 0].all()
+    listed(domains, Clock(60.0))
+    late = fallback_rows(domains, values)
+    assert late.misfit < early.misfit
+    assert late.proved.any()
+    settled = (domains.open_leaves == 0) & domains.evidence.drawn
+    assert (domains.chosen(label) == leaves)[settled].all()
+    told = late.values[:, -1] - values.start[-2]
+    assert (told == label)[late.proved].all()
+    # So is what walked there, and nothing that walked elsewhere.
+    walked = replace(late, proved=np.zeros_like(late.proved))
+    assert (proved_of(walked, domains, values).proved == late.proved).all()
+    another = replace(walked, values=np.roll(walked.values, 1, axis=0))
+    atoms = [values.atom_of[rows.values] - values.atom_start[:-1] for rows in (late, another)]
+    at = [np.c_[domains.evidence.geometry.trace_atoms(a[:, :-1]), a[:, -1]] for a in atoms]
+    same = (at[0] == at[1]).all(axis=1)
+    assert not same.all()
+    assert (proved_of(another, domains, values).proved == (late.proved & same)).all()
 
 
 def test_time_that_ends_early_leaves_rows(unlisted, breaks):

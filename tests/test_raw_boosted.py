@@ -93,20 +93,3 @@ def test_what_answers_state_is_held_against_all_runs_together(capsys):
     ]
     assert not raw_boosted.as_stated(some[2:])
     assert capsys.readouterr().out.count("NOT met") == 2
-
-
-def test_values_said_to_be_nine_in_ten_sure_are_counted_by_their_ends():
-    X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    found = SimpleNamespace(
-        lower=X - 0.5, upper=X.assign(b=[2.75, 3.75]), confidence=X.assign(a=0.85, b=[0.94, 0.95])
-    )
-    own = models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2))
-    # Of the second column, no value lies between its ends.
-    assert own == {
-        "sure": pytest.approx(0.8975),
-        "held": 0.5,
-        "ninety": pytest.approx(2 / 3),
-        "n_ninety": 3.0,
-    }
-    found.lower = None
-    assert models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2)) == {}

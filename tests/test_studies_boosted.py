@@ -2,7 +2,6 @@
 
 import json
 import sys
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -64,22 +63,6 @@ def test_a_run_without_an_answer_is_a_record_too(small, instead):
     assert record["notes"] == ["too late"]
     assert record["right"] is record["error"] is None
     assert record["guess"] > 0
-
-
-def test_settings_reach_the_model(small):
-    case = boosted_models.Case("GradientBoosting", "compas", 40, 0, 5.0)
-    release, *_ = boosted_models.trained(case, {"n_estimators": 7})
-    assert len(release.trees) == 7
-    drawn = boosted._given(
-        point(model="LGBMClassifier", setting="subsample", value=0.5, n_rows=300)
-    )
-    assert drawn == {"subsample": 0.5, "subsample_freq": 1}
-    # Where rows were drawn, and the file does not say which, the attack is told nothing.
-    silent = SimpleNamespace(sampling=SimpleNamespace(kind="unknown"))
-    assert boosted_models._sampling(case, silent, {}) == "none"
-    assert boosted_models._sampling(case, silent, drawn) == "auto"
-    unknown = boosted._given(point(setting=boosted_models.VALUES_ALONE))
-    assert unknown == {}
 
 
 def made(**changed):
