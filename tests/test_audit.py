@@ -363,6 +363,22 @@ def test_rows_that_miss_what_thresholds_say_are_no_last_word(audited, met, singl
     assert any("can do better" in f.text for f in found) == (expected == POSSIBLE)
 
 
+def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
+    """Two columns that are no one-hot group: the only rows that fit are not the training rows."""
+    X = pd.DataFrame({"a": [0, 0, 0, 1, 1, 1], "b": [0, 1, 0, 1, 0, 1]})
+    y = [0, 0, 0, 1, 1, 1]
+    tree = DecisionTreeClassifier().fit(X, y)
+    assert tree.tree_.node_count == 3
+    schema = treeleak.Schema.from_columns(["a", "b"], one_hot=[["a", "b"]])
+    alone = treeleak.audit(tree, schema=schema)
+    assert alone.headline.startswith("Leak shown. All 6 training rows were rebuilt")
+    found = treeleak.audit(tree, X, y, schema=schema)
+    assert found.reconstruction.status == "unique"
+    assert found.measurement.error > 0
+    assert not [f for f in found.findings if "All 6 training rows" in f.text]
+    assert any("so no proof under it holds" in n for n in found.notes)
+
+
 def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
     certain = Measurement(0.0, 1.0, 1.0, 0.0, 0.0, "rows")
     findings = find(

@@ -16,11 +16,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from experiments.benchmarks import raw
-from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes, present
+from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes
 from experiments.benchmarks.published import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Store
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.datasets import Dataset
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 
@@ -252,15 +252,3 @@ def test_the_likeliest_dataset_is_held_against_the_forest_itself():
     for status, misfit, met in (("feasible", 0.0, True), ("feasible", 1.0, False),
                                 ("unknown", 0.0, False)):  # fmt: skip
         assert raw.verified(model, replace(found, status=status, misfit=misfit)) == met
-
-
-def test_tables_that_are_not_there_are_skipped_with_a_reason(instead, capsys):
-    def table(name):
-        if name == "adult":
-            raise BadInput("no such file")
-
-    instead("table", table, raw)
-    goals = raw.goal(), raw.goal()
-    lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
-    assert present(lines, lambda line: raw.table(line.dataset)) == lines[1:]
-    assert "adult 40, none skipped: no such file" in capsys.readouterr().out
