@@ -89,6 +89,16 @@ def marks(model, **context):
 # ----------------------------------------------------------------------------------- inventory
 
 
+def test_inventory_names_what_a_forest_counts(forest):
+    found = marks(forest, n_rows=60)
+    for name in ("n_node_samples", "weighted_n_node_samples", "values", "impurity"):
+        assert found[name] == {"leaks"}, name
+    assert found["threshold"] == found["random_state"] == {"harmless"}
+    # scikit-learn 1.3 does not keep it.
+    assert found.get("_n_samples", {"harmless"}) == {"harmless"}
+    assert found["feature"] == {"not assessed"}
+
+
 def test_seeds_leak_only_where_rows_were_drawn():
     X, y = numbers()
     forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)

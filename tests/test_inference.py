@@ -18,6 +18,7 @@ from treeleak.metrics.inference import (
     Risk,
     commonest,
     is_right,
+    nearest_values,
 )
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
@@ -49,6 +50,12 @@ def test_intervals_of_no_risk_cover_nothing_as_often_as_they_say():
     ]
     # One side of a 95 % interval: one in forty is above.
     assert 0.96 < np.mean(covered) < 0.99
+
+
+def test_of_many_values_the_mean_is_guessed():
+    rows = np.array([[0.0]] * 3 + [[1.0]] * 97)
+    values = np.concatenate([[1.0, 2.0, 6.0], np.arange(97.0)])
+    assert nearest_values(np.array([[0.1]]), rows, values)[0] == pytest.approx(3)
 
 
 @given(st.lists(st.integers(0, 30) | st.just(np.nan), min_size=1, max_size=20), st.integers(0, 4))

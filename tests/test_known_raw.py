@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import treeleak
 from experiments.benchmarks import known_raw, known_raw_tables
-from treeleak.core.errors import TimeUp
 
 
 @pytest.mark.parametrize(
@@ -62,20 +60,6 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     asked = line.assign(claim="verified", seconds=1e-9)
     assert not known_raw.floor_table(asked.itertuples(), runs)
     assert "mixed, 40, 1 misses: seconds 1e-09" in capsys.readouterr().out
-
-
-def test_a_run_without_an_answer_says_why_and_meets_no_floor(breaks, capsys):
-    breaks(treeleak, "reconstruct", TimeUp("too late"))
-    case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=2)
-    kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **known_raw.run(case)}
-    json.dumps(kept)
-    line = known_raw.lines(["mixed"], [40], quick=False)
-    asked = line.assign(claim="answered", near=0.1, error=0.1)
-    runs = known_raw.flat([kept], known_raw._FIGURES)
-    assert not known_raw.floor_table(asked.itertuples(), runs)
-    said = capsys.readouterr().out
-    assert "mixed, 40, 1 misses: error 0.1, answered 1, near 0.1" in said
-    assert "mixed, 40, 1 refused: too late" in said
 
 
 def test_a_right_answer_is_right_in_every_figure():
