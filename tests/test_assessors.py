@@ -4,16 +4,13 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers.releases import one_rule_each
 from treeleak.auditing import run
 from treeleak.auditing.case import Assessor, AuditRequest, AuditResults
-from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, message_of, static_message
 
@@ -104,10 +101,6 @@ def test_slow_parts_leave_time_to_the_quick_ones_after_them(instead):
         assert 0 < limit - ends["slow"] <= kept
 
 
-def test_exposure_and_membership_are_quick_and_comparing_is_slow():
-    assert {a.part for a in run.ASSESSORS if a.slow} == {"measurement", "uncertainty"}
-
-
 @pytest.mark.parametrize(("limit", "most"), [(20, 11), (60, 40), (1000, 800)])
 def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, attack_is):
     given = []
@@ -122,49 +115,9 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, att
     assert 0 < given[0] <= most
 
 
-@pytest.mark.parametrize("cells", ["generated: too many", "enumerated"])
-def test_nobody_says_that_others_fit_where_that_is_not_proved(cells):
-    X, y = pd.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]}), [0, 1, 0, 1]
-    model = DecisionTreeClassifier(max_depth=1).fit(X, y)
-    found = replace(treeleak.reconstruct(model), status="feasible", cells=cells)
-    assert found.meaning == "meets every count exactly; other datasets may, too"
-    (said,) = of_rows(AuditResults(reconstruction=found), found, False, ())
-    assert "others may fit" in str(said.messages[0]) or "no others fit" in str(said.messages[0])
-
-
 def test_a_part_cannot_use_what_it_does_not_need(instead):
     X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
     part = Assessor("structure", lambda case: case.noting(str(case.truth)))
     instead("ASSESSORS", (part,), run)
     with pytest.raises(LookupError, match="does not need"):
         treeleak.audit(DecisionTreeClassifier().fit(X, y))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rules", [False, True], ids=["tree", "rules"])
-def test_a_part_adds_what_it_yields_and_asks_for_what_it_needs(rules, instead):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({f"x{k}": rng.integers(0, 2, 60) for k in range(4)})
-    y = rng.choice(["no", "yes"], 60)
-    schema = treeleak.Schema.from_columns(X.columns)
-    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    model = one_rule_each(X, y, "x0", "x1") if rules else tree.fit(X, y)
-    seen = []
-
-    def watched(assessor):
-        def assess(case):
-            assert all(map(case.has, assessor.needs))
-            after = assessor.assess(case)
-            added = {n for n in FOUND if getattr(after.found, n) is not getattr(case.found, n)}
-            seen.append(assessor.part)
-            assert added <= {*assessor.yields, *ALSO}, assessor.part
-            return after
-
-        return replace(assessor, assess=assess)
-
-    instead("ASSESSORS", tuple(map(watched, run.ASSESSORS)), run)
-    audit = treeleak.audit(model, X, y, schema=schema, time_limit=20)
-    assert audit.counts is not None
-    assert {"counts", "measurement", "uncertainty", "reconstruction"} <= set(seen)
-    assert ("exposure" in seen) != rules
-    assert ("shadows" in seen) != rules

@@ -8,11 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    IsolationForest,
     RandomForestClassifier,
-    RandomForestRegressor,
 )
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.impute import KNNImputer
@@ -29,13 +25,12 @@ from helpers.models import without_seeds
 from helpers.partial_error import partial_error
 from helpers.releases import counted_as
 from helpers.tables import compas_sample
-from treeleak.auditing import Entry, Measurement, Policy, Variant, judge
+from treeleak.auditing import Measurement, Variant
 from treeleak.auditing.assessors.baselines import BaselineComparison
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.isolation import proved_alone
 from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.case import AuditResults
-from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -200,14 +195,6 @@ def test_inventory_ends_on_a_hostile_web_of_references():
         take_inventory(value, Context())
 
 
-def test_inventory_of_a_release_file(forest):
-    entries = take_inventory(to_release(forest), Context(60))
-    found = {n: e.mark for e in entries for n in e.names}
-    assert found["counts"] == found["totals"] == found["distinct"] == "leaks"
-    assert found["columns"] == found["threshold"] == "harmless"
-    assert all(e.where.startswith("release") for e in entries)
-
-
 # -------------------------------------------------------------------------------------- counts
 
 
@@ -259,50 +246,7 @@ def test_different_rows_count_before_draws():
     )
 
 
-def test_counts_are_none_where_the_model_gives_none():
-    silent = tree([[1, 1]] * 4).with_counts(counts=None, totals=None)
-    result = treeleak.audit(release(silent, counts_are="none"))
-    assert result.counts is None
-    assert dict(result.not_assessed)["counts"].startswith("the model does not say")
-    assert result.verdict == OPEN
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: RandomForestRegressor(3, random_state=0),
-        lambda: GradientBoostingClassifier(n_estimators=3, random_state=0),
-        lambda: HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
-        lambda: IsolationForest(n_estimators=3, random_state=0),
-        lambda: RandomForestClassifier(3, random_state=0),
-    ],
-)
-@pytest.mark.slow
-def test_models_that_cannot_be_rebuilt_get_inventory_and_counts(make):
-    X, y = numbers(40)
-    result = treeleak.audit(make().fit(X, y), X, y, time_limit=2)
-    assert any(e.mark == "leaks" for e in result.inventory)
-    assert result.counts is not None
-    assert result.counts.total["small"] > 0
-    reasons = dict(result.not_assessed)
-    if result.reconstruction is None:
-        assert result.verdict == OPEN
-        assert reasons["reconstruction"] in result.headline
-        assert "measurement" in reasons
-    valid(json.loads(result.to_json()))
-
-
 # ------------------------------------------------------------------------------- training rows
-
-
-@pytest.mark.slow
-def test_the_right_rows_are_measured(audited):
-    assert audited.verdict == LEAK
-    assert audited.mismatch is None
-    assert audited.measurement.error < 0.02
-    assert audited.measurement.guess_mean > 0.1
-    assert audited.measurement.compared == "rows of each class in every leaf"
-    assert any("min_samples_leaf" in text for text in audited.advice)
 
 
 def test_shuffled_columns_are_aligned_by_name(forest, data):
@@ -318,13 +262,10 @@ def test_shuffled_columns_are_aligned_by_name(forest, data):
     [
         (lambda X, y: (X.drop(columns=X.columns[2]), y), "lack 1 columns of the model"),
         (lambda X, y: (X.iloc[:-1], y.iloc[:-1]), "trained on 60 rows, these are 59"),
-        (lambda X, y: (X, y.iloc[:-1]), "59 labels for 60"),
         (lambda X, y: (X, y + 5), "label that the model does not know"),
         (lambda X, y: (X, 1 - y), r"tree 0, leaf \d+: the model counts"),
         (lambda X, y: (X + 1, y), "encoded in another way"),
         (lambda X, y: (X.map(lambda v: "yes" if v else "no"), y), "other than numbers"),
-        (lambda X, y: (X.iloc[[0] * 60], y), "tree 0"),
-        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "appears twice"),
         (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
     ],
 )
@@ -342,12 +283,6 @@ def test_wrong_rows_are_named_and_not_measured(few_trees, data, spoil, said):
     assert result.to_dict()["headline"].startswith("The rows given do not fit")
     assert result.mismatch == dict(result.not_assessed)["measurement"]
     assert result.reconstruction is not None
-
-
-def test_labels_may_change_type_on_the_way(forest, data):
-    X, y, _ = data
-    for labels in (y.astype(float), y.astype(str), y.astype(bool), y.tolist()):
-        assert match_training(to_release(forest), X, labels).checked.startswith("rows of each")
 
 
 @pytest.mark.slow
@@ -368,11 +303,6 @@ def test_without_a_schema_values_beyond_the_thresholds_undo_no_proof():
     assert stated.verdict == OPEN
 
 
-def test_labels_without_rows_are_refused(forest):
-    with pytest.raises(BadInput, match="labels without rows"):
-        treeleak.audit(forest, y=[1, 2])
-
-
 # ------------------------------------------------------------------------------------- verdict
 
 
@@ -383,7 +313,6 @@ def held(name, knows, error, nearer=0.0):
 # Somebody who knows the schema errs by 0.2, somebody who knows the population by 0.15.
 HELD = (held("random", "schema", 0.2), held("middle", "people", 0.15))
 MEASURED = Measurement(0.1, 0.5, 0.5, 0.2, 0.01, "rows", yardsticks=HELD)
-TABLE = Entry("Pipeline", ("_fit_X",), "leaks", "training table", "", 1, "rows", rows=True)
 
 
 @pytest.fixture(scope="module")
@@ -460,19 +389,6 @@ def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
     assert any("so no proof under it holds" in n for n in found.notes)
 
 
-def test_stored_rows_outweigh_everything(rebuilt):
-    assert (
-        overall(
-            find(
-                AuditResults(inventory=(TABLE,), reconstruction=replace(rebuilt, status="feasible"))
-            )
-        )
-        == LEAK
-    )
-    assert overall(find(AuditResults(inventory=(TABLE,)))) == LEAK
-    assert overall(find(AuditResults())) == OPEN
-
-
 def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
     certain = Measurement(0.0, 1.0, 1.0, 0.0, 0.0, "rows")
     findings = find(
@@ -496,28 +412,6 @@ def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
 )
 def test_shares_are_rounded_to_all_or_nothing_only_where_they_are(share, digits, text):
     assert percent(share, digits) == text
-
-
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        ({"interrupted": True}, "interrupted"),
-        ({"timed_out": True}, "time ran out"),
-        ({}, "the search ended"),
-    ],
-)
-def test_an_attack_ends_for_the_reason_that_is_given(rebuilt, end, words):
-    stopped = replace(rebuilt, status="unknown", misfit=7.0, **end)
-    for result in (stopped, replace(stopped, X=None)):
-        (finding,) = find(AuditResults(reconstruction=result))
-        assert finding.verdict == OPEN
-        assert finding.text.startswith(words.capitalize())
-        assert result.meaning.startswith(f"{words} before")
-        if words != "time ran out":
-            assert "--time-limit" not in finding.text
-        if words == "interrupted":
-            assert finding.rule == ""
-            assert "At this pace" not in finding.text
 
 
 def test_a_statistic_singles_nobody_out():
@@ -643,56 +537,6 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
-@pytest.mark.parametrize(("exact", "provided"), [(0.5, True), (0.5, False), (1.0, False)])
-def test_nobody_gets_further_than_all_rows(rebuilt, exact, provided):
-    class Narrower(AuditResults):
-        narrower = True
-
-    likely, measured = replace(rebuilt, status="likely"), replace(MEASURED, exact_rows=exact)
-    found = Narrower(
-        reconstruction=likely, measurement=replace(measured, error=0.21), schema_provided=provided
-    )
-    said = " ".join(f.text for f in find(found))
-    assert ("may get further" in said) == (exact < 1)
-    assert ("that the schema allows" in said) == (exact < 1 and provided)
-
-
-def test_too_few_control_rows_say_how_many_are_needed(rebuilt, audited):
-    def found(test):
-        measured = replace(MEASURED, error=0.15, significance=test)
-        part = AuditResults(reconstruction=replace(rebuilt, status="likely"), measurement=measured)
-        (said,) = (f for f in find(part) if f.verdict == POSSIBLE)
-        advice = " ".join(advise(part, POSSIBLE))
-        checks = judge(
-            replace(audited, measurement=measured, verdict=POSSIBLE),
-            Policy("p", {"stored_rows": 0}),
-        ).checks
-        return said, advice, next(c.found for c in checks if c.key == "possible_leak")
-
-    said, advice, check = found(against(0, n_control=119))
-    assert "The 119 control rows are too few to decide this: give 120 or more" in said.text
-    assert "control" in said.fix
-    assert "can decide" not in said.text
-    assert "120 or more, better 600" in advice
-    assert check.endswith("--control with 120 rows or more may decide")
-    said, advice, check = found(against(0))
-    assert "--control" not in said.text + advice + check
-    assert "control" not in said.fix
-    said, advice, check = found(None)
-    assert "(--control) can decide this" in said.text
-    assert "ten times as many" in advice
-    assert check.endswith("--control may decide")
-
-
-@pytest.mark.slow
-def test_few_control_rows_are_noted(forest, data, control):
-    X, y, schema = data
-    found = treeleak.audit(forest, X, y, schema=schema, control=control[:100])
-    assert found.measurement.significance.overlapping
-    (note,) = (n for n in found.notes if "100 control rows are too few" in n)
-    assert "Give 120 or more, better 600." in note
-
-
 def test_control_rows_must_have_the_model_s_columns(forest, data, control):
     X, y, schema = data
     with pytest.raises(Mismatch, match="the control rows lack 1 columns of the model"):
@@ -705,35 +549,6 @@ def test_control_rows_must_have_the_model_s_columns(forest, data, control):
         treeleak.audit(forest, schema=schema, control=control)
 
 
-@pytest.mark.slow
-def test_what_was_given_is_not_held_against_the_population(forest, data, control):
-    X, y, schema = data
-    known = X[X.columns[:2]]
-    found = treeleak.audit(forest, X, y, schema=schema, control=control, known_columns=known)
-    assert found.measurement.significance is None
-    assert dict(found.not_assessed)["population"].startswith("you gave some values")
-    error = found.measurement.individual.all.error
-    assert error == pytest.approx(found.measurement.error)
-
-
-@pytest.mark.parametrize("n", [40, 80])
-@pytest.mark.slow
-def test_a_reconstruction_of_another_size_is_measured(rebuilt, forest, data, n):
-    X, y, _ = data
-    release = to_release(forest)
-    at = np.arange(n) % 60
-    other = replace(rebuilt, X=rebuilt.X.iloc[at].reset_index(drop=True))
-    found = measure(other, match_training(release, X, y), release, seed=1)
-    assert found.individual.all.n_rows == 60
-    # Of 60 exact rows, 20 are replaced by others, more or less.
-    assert 0.5 < found.exact_rows < 1
-    known = pd.DataFrame(False, index=other.X.index, columns=other.X.columns)
-    known.iloc[:, 0] = True
-    given = measure(replace(other, known=known), match_training(release, X, y), release, seed=1)
-    assert given.individual.all.n_rows == 60
-    assert given.significance is None
-
-
 # --------------------------------------------------------------------------------- known draws
 
 
@@ -742,17 +557,6 @@ def drawn(data):
     X, y, schema = data
     forest = RandomForestClassifier(100, random_state=3).fit(X, y)
     return treeleak.audit(forest, X, y, schema=schema)
-
-
-def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
-    assert drawn.verdict == LEAK
-    assert drawn.reconstruction.ordered
-    assert drawn.measurement.compared == "draws of each class in every leaf"
-    assert drawn.measurement.exact_in_order == drawn.measurement.located_in_order == 1
-    assert drawn.measurement.error_in_order == drawn.measurement.error == 0
-    remarks = [f.text for f in drawn.findings if f.verdict is None]
-    assert "The bootstrap samples are known from: the trees' seeds in the file." in remarks
-    valid(json.loads(drawn.to_json()))
 
 
 @pytest.mark.slow
@@ -776,41 +580,8 @@ def test_places_count_where_rows_have_an_order(drawn, data):
     assert unordered.exact_in_order is unordered.error_in_order is None
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_chains")
-def test_columns_of_numbers_have_no_error_in_place():
-    X, y = numbers()
-    found = treeleak.audit(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-    assert found.reconstruction.ordered
-    assert len(found.reconstruction.interval_columns) == 3
-    assert found.measurement.error_in_order is None
-    assert found.measurement.exact_in_order == 0
-    assert 0 < found.measurement.located_in_order <= found.measurement.located_rows
-
-
-@pytest.mark.slow
-def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
-    X, y, schema = data
-    forest = RandomForestClassifier(100, random_state=3).fit(X, y)
-    turned = treeleak.audit(forest, X[::-1], y[::-1], schema=schema, on_mismatch="report")
-    assert turned.measurement is None
-    assert "in the order of training" in turned.mismatch
-    short = treeleak.audit(forest, X[:-1], y[:-1], schema=schema, on_mismatch="report")
-    assert "trained on 60 rows, these are 59" in short.mismatch
-
-
 def bare_forest(X, y, **options):
     return without_seeds(RandomForestClassifier(**{"random_state": 3, **options}).fit(X, y))
-
-
-@pytest.mark.slow
-def test_deleted_seeds_that_are_found_again_are_told_with_the_advice(data):
-    X, y, schema = data
-    found = treeleak.audit(bare_forest(X, y), X, y, schema=schema, seed_search=10)
-    assert not any("seeds" in e.what for e in found.inventory)
-    assert any("forest seed 3, found by search" in f.text for f in found.findings)
-    assert found.measurement.exact_in_order == 1
-    assert any("That alone is not enough" in text for text in found.advice)
 
 
 def small(data, n=20):
@@ -834,21 +605,6 @@ def behind(data, seedless):
     """The same, audited with its training rows."""
     X, y, schema = small(data)
     return treeleak.audit(seedless, X, y, schema=schema, seed_search=3, time_limit=60)
-
-
-@pytest.mark.slow
-def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
-    found = behind
-    assert found.verdict == LEAK
-    assert found.mismatch is None
-    assert [part for part, _ in found.not_assessed] == ["shadows", "population"]
-    assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
-    assert found.reconstruction.status == "likely"
-    assert "it is not known which rows each tree drew" in " ".join(
-        f.text.lower() for f in found.findings
-    )
-    assert found.measurement.compared == "every leaf holds enough of these rows for its draws"
-    assert found.measurement.exact_in_order is None
 
 
 @pytest.mark.slow
@@ -903,19 +659,6 @@ def silent_on_n(model, distinct):
     trees = release.trees if distinct else (t.with_counts(distinct=None) for t in release.trees)
     sampling = replace(release.sampling, rows_between=None)
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
-
-
-@pytest.mark.slow
-def test_a_number_of_rows_that_was_not_told_can_be_given(data):
-    X, y, schema = small(data, 24)
-    model = bare_forest(X, y, n_estimators=10, max_samples=0.5)
-    release = silent_on_n(model, distinct=False)
-    found = treeleak.audit(release, X, y, schema=schema, on_mismatch="report", **HIDDEN)
-    assert "trained on 12 rows, taken to be the number of draws" in found.mismatch
-    assert "give their number" in found.mismatch
-    found = treeleak.audit(release, X, y, schema=schema, n_rows=24, **HIDDEN)
-    assert found.measurement is not None
-    assert str(found.reconstruction.row_count) == "24 rows, as given"
 
 
 @pytest.mark.slow
@@ -978,35 +721,6 @@ def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     assert measured.exact_rows == pytest.approx(0.9)
     (finding,) = (f for f in find(AuditResults(reconstruction=rebuilt)) if f.verdict == LEAK)
     assert finding.text.startswith("All 10 training rows that were not given were rebuilt")
-
-
-@pytest.mark.slow
-def test_with_and_without_the_population(data):
-    X, y, schema = small(data)
-    population = pd.concat([X, 1 - X])
-    found = treeleak.audit(
-        bare_forest(X, y, n_estimators=10), X, y, schema=schema, population=population, **HIDDEN
-    )
-    assert [v.what for v in found.variants] == [
-        "without the population",
-        "drawn counts only",
-        "drawn counts only, without the population",
-    ]
-    assert all(v.measurement is not None for v in found.variants)
-    valid(json.loads(found.to_json(edition="internal")))
-
-
-def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
-    near, far = (replace(MEASURED, error=e) for e in (0.1, 0.21))
-    variants = [Variant("without the population", rebuilt, near)]
-    likely = replace(rebuilt, status="likely")
-    assert overall(find(AuditResults(reconstruction=likely, measurement=far))) == NO_LEAK
-    assert (
-        overall(
-            find(AuditResults(reconstruction=likely, measurement=far, variants=tuple(variants)))
-        )
-        == LEAK
-    )
 
 
 def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(drawn, data):

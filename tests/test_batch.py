@@ -1,9 +1,7 @@
 """Audits of several models: index, resumption, failures that stay alone, exit status."""
 
 import json
-import sys
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.cli import run
 from treeleak.batch import index
 from treeleak.batch.index import Ended
-from treeleak.core.errors import BadInput
 from treeleak.report.page import render_index
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
@@ -211,16 +208,3 @@ def test_the_page_says_names_as_text(tmp_path):
     page = render_index([entry], internal=False)
     assert "<b>&" not in page
     assert "<script>x" not in page
-
-
-@pytest.mark.slow
-def test_processes_end_with_their_words(models):
-    missing = index.run_command(["audit", str(models / "none.skops")])
-    assert missing.status == 2
-    assert "none.skops" in missing.errors
-
-
-def test_a_cluster_that_is_not_there_is_named(models, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with ExitStack() as stack, pytest.raises(BadInput, match="Dask"):
-        [*index.run_all([["audit"]], 1, "tcp://127.0.0.1:1", stack)]

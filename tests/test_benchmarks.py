@@ -15,12 +15,12 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks import hidden, raw
-from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes, present
+from experiments.benchmarks import raw
+from experiments.benchmarks.frame import Floor, Lost, _warmed, collect, flat, in_processes
 from experiments.benchmarks.published import beside, depth_name, published
 from experiments.results_version import RESULTS_VERSION
 from experiments.store import Store
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.datasets import Dataset
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 
@@ -184,21 +184,6 @@ def test_a_floor_is_met_in_the_mean_or_by_each_run(floor, columns, met):
     assert floor.judge(table) == met
 
 
-def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
-    both = (True, False)
-    for name in hidden.PARTS:
-        todo = list(hidden.PARTS[name](range(2), both, None))
-        assert len(set(todo)) == len(todo)
-        assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
-    small = list(hidden.small(range(5), both, None))
-    assert {(c.dataset, depth_name(c.depth), c.distinct) for c in small} == set(
-        hidden.FLOORS["small"]
-    )
-    for case in small:
-        key = (case.dataset, depth_name(case.depth), case.distinct)
-        assert case.time_limit < hidden.FLOORS["small"][key].median["seconds"]
-
-
 def raw_runs(**columns):
     good = {"status": "feasible", "misfit": 0.0, "error": 0.1, "guess": 0.3, "seconds": 10.0}
     good["verified"] = 1.0
@@ -275,14 +260,3 @@ def test_parts_on_raw_columns_hold_each_case_once():
     for line in everything:
         assert line.time_limit < line.floor.most.get("seconds", 301)
     assert {c.time_limit for c in raw.cases(everything, [0], 7.0)} == {7.0}
-
-
-def test_tables_that_are_not_there_are_skipped_with_a_reason(instead, capsys):
-    def table(name):
-        if name == "adult":
-            raise BadInput("no such file")
-
-    instead("table", table, raw)
-    lines = [raw.Line(name, "none", 40, raw.goal()) for name in ("adult", "breast cancer")]
-    assert present(lines, lambda line: raw.table(line.dataset)) == lines[1:]
-    assert "adult 40, none skipped: no such file" in capsys.readouterr().out

@@ -11,8 +11,6 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak as tl
 from helpers.tables import compas_sample
 from treeleak import metrics
-from treeleak.attacks.answer import Rows
-from treeleak.attacks.exact.posterior_under_learned_prior import Learned
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.rows_finding import of_rows
 from treeleak.verification.counts import check_rows
@@ -77,38 +75,6 @@ def test_membership_and_statistics_follow_from_the_samples(shallow):
     column = X.columns[0]
     found = result.expectation(lambda rows, _: rows[column].mean())
     assert abs(found.mean - X[column].mean()) < 0.05
-
-
-def test_where_chains_disagree_it_is_not_said_that_time_would_help_for_sure(monkeypatch):
-    """Their number of steps does not grow with the time."""
-    monkeypatch.setattr("treeleak.reconstruction.answering._AGREED", 0.0)
-    data, _, _, model = forest_of(10, 3, n_rows=20)
-    result = tl.reconstruct(model, data.schema, time_limit=600, seed=0)
-    (note,) = [str(note) for note in result.notes if "do not agree" in str(note)]
-    assert "more time may help" in note
-
-
-def test_a_dataset_that_meets_every_count_stays_the_answer_where_it_errs_hardly_more():
-    own = Rows(np.zeros((2, 2), np.int64), np.ones((2, 2)), np.zeros(2, bool), False, 0)
-    between = replace(own, misfit=3)
-
-    class Said(Learned):
-        errors: dict[int, float]
-
-        def __init__(self) -> None: ...
-
-        def _between(self, s, world):
-            return between
-
-        def error(self, rows, seed):
-            return self.errors[id(rows[0])]
-
-    learned = Said()
-    for gain, chosen in ((0.0, own), (0.005, own), (0.02, between), (0.5, between)):
-        object.__setattr__(learned, "errors", {id(own): 0.1, id(between): 0.1 * (1 - gain)})
-        rows, error = learned.nearer((own,), 0)
-        assert rows[0] is chosen
-        assert error == learned.errors[id(chosen)]
 
 
 def test_an_audit_without_training_rows_shows_no_leak_either_way(shallow):

@@ -12,7 +12,6 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import treeleak
@@ -28,7 +27,6 @@ from treeleak.hardening.files import catboost
 from treeleak.hardening.files.document import json_bytes
 from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, to_release
-from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.statistics import GAIN, HESSIAN, L2, ROWS, STEP, VALUE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -256,35 +254,6 @@ def test_a_cbm_file_that_points_outside_of_itself_is_refused(tmp_path):
         except BadModel:
             refused += 1
     assert refused > 5
-
-
-def test_findings_count_the_values_that_stand_in_a_file(tmp_path):
-    """With the rows at hand: against numbers found by another way."""
-    path = STORED / "lightgbm-4.7.0" / "binary.txt"
-    text = booster_from_text(path.read_text())
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 9, (60, 4)).astype(float), columns=[
-        f"Column_{i}" for i in range(4)])  # fmt: skip
-    cuts = {}
-    for tree in text.get("trees"):
-        for column, cut in zip(tree["split_feature"], tree["threshold"], strict=True):
-            cuts.setdefault(int(column), set()).add(float(cut))
-    alone = 0
-    for column, own in cuts.items():
-        values = sorted(set(X.iloc[:, column]))
-        places = [sum(cut < v for cut in own) for v in values]
-        alone += sum(places.count(p) == 1 for p in places)
-    told = {e.what: e.told for e in inventory_of(path, X)}
-    n = sum(len(set(X.iloc[:, c])) for c in cuts)
-    total = sum(map(len, cuts.values()))
-    assert told["thresholds"].startswith(f"{total} different thresholds of {len(cuts)} columns.")
-    assert told["thresholds"].endswith(
-        f"For all {n} values of these columns, these numbers are 0 and {alone}."
-    )
-    ranges = told["smallest and largest value of each column"]
-    assert "Smallest and largest value of 4 of 4 columns." in ranges
-    assert {e.what: e.told for e in inventory_of(hardened(path, tmp_path / "out"))}.get(
-        "values of each column, removed") == ""  # fmt: skip
 
 
 # --------------------------------------------------------------- predictions, by the libraries

@@ -22,7 +22,6 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.shapes import word
 from treeleak.core.errors import BadModel, Mismatch, NotCovered, TreeleakError
 from treeleak.evidence import evidence_for
-from treeleak.hardening.answers import compare
 from treeleak.hardening.formats import format_of
 from treeleak.release import read_model, to_release
 from treeleak.release.readers.json_layout import odd_layout
@@ -278,18 +277,6 @@ def test_rows_of_weight_are_not_called_so_many_people(library):
     assert any("weighted rows" in note for note in release.notes)
     with pytest.raises(Mismatch, match="counts rows by their weights"):
         match_training(release, X, y)
-
-
-def test_predictions_of_several_classes_are_compared_as_they_are(tmp_path):
-    path = STORED / "catboost-1.2.10" / "multiclass.json"
-    root = json.loads(path.read_text())
-    # Values that add up to nothing are no shares of rows.
-    for tree in root["oblivious_trees"]:
-        tree["leaf_values"] = [0.0 for _ in tree["leaf_values"]]
-    (tmp_path / "flat.json").write_text(json.dumps(root))
-    rows = np.random.default_rng(0).normal(size=(50, to_release(path).n_features))
-    found = compare(read_model(path), read_model(tmp_path / "flat.json"), rows, "random")
-    assert found.largest_change > 0
 
 
 @pytest.mark.parametrize("value", [np.array([1.0, 2.0]), [1, 2, 3], 5, {"a": 1}, "a b,c;9", "x,x"])

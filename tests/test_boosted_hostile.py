@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from treeleak.auditing.inventory import shapes
 from treeleak.auditing.inventory.derived import of_lightgbm
 from treeleak.auditing.inventory.layouts import laid_out
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -234,29 +233,6 @@ def test_hessians_that_are_no_rows_are_not_taken_for_rows(change, tmp_path):
     assert found.n_rows is None
 
 
-def test_nodes_that_were_pruned_are_left_out(tmp_path):
-    """A deleted node stays in the lists, and its children may have taken earlier places."""
-    plain = outcome((XGBOOST / "regression.json").read_bytes(), tmp_path / "plain.json")
-
-    def moved(root):
-        tree = trees_of(root)[0]
-        n = len(tree["left_children"])
-        # Node 1 goes behind the end; what stood there is a node without a way to it.
-        for side in ("left_children", "right_children"):
-            tree[side] = [n if child == 1 else child for child in tree[side]]
-        for name, own in tree.items():
-            if isinstance(own, list) and len(own) == n:
-                own.append(own[1])
-                own[1] = -1 if name.endswith("children") else 0
-        tree["tree_param"]["num_nodes"] = str(n + 1)
-
-    found = outcome(changed(XGBOOST / "regression.json", moved), tmp_path / "moved.json")
-    rows = np.random.default_rng(0).integers(0, 9, (50, 4)).astype(np.float32)
-    for a, b in zip(plain.trees, found.trees, strict=True):
-        assert a.n_nodes == b.n_nodes
-        np.testing.assert_array_equal(a.totals[a.apply(rows)], b.totals[b.apply(rows)])
-
-
 def text(file, *changes):
     """A model of LightGBM with other words in it, each once."""
     out = file.read_text()
@@ -472,11 +448,6 @@ def test_lies_in_a_catboost_model_are_named(change, kind, why, tmp_path):
     assert why in str(found)
 
 
-def test_numbers_in_an_array_are_no_text_of_numbers():
-    assert not shapes.numbers_text(np.array([1.0, 2.0]), {})
-    assert shapes.numbers_text("[1.0,2.0,]", {})
-
-
 @pytest.mark.parametrize("file", [CATBOOST / "rmse.json", CATBOOST / "lossguide.json"])
 def test_borders_that_no_tree_tests_are_unknown(file, tmp_path):
     root = json.loads(file.read_text())
@@ -509,13 +480,6 @@ def test_a_catboost_tree_of_many_levels_is_refused(tmp_path):
     root["trees"][0] = node
     found = outcome(json.dumps(root).encode(), tmp_path / "model.json")
     assert isinstance(found, (BadModel, Release))
-
-
-def test_files_are_known_by_what_they_begin_with(tmp_path):
-    for file in FILES:
-        path = tmp_path / "model.bin"
-        path.write_bytes(file.read_bytes())
-        assert read_model(path).type.partition(".")[0] == file.parent.name.partition("-")[0]
 
 
 def test_counts_of_lightgbm_add_up_exactly_and_categories_are_json():

@@ -19,11 +19,8 @@ from treeleak.bound.description import (
     _counts_given,
     _place,
     _tests_given,
-    compressed_bits,
-    description_length,
     model_bits,
 )
-from treeleak.bound.theorem import _given, _most_hit, _tree
 from treeleak.core.errors import NotCovered
 from treeleak.release import Release, to_release
 from treeleak.release.sampling import AllRows
@@ -111,41 +108,6 @@ def test_parts_of_the_code_given_control_rows_are_prefix_codes():
     assert total == pytest.approx(1)
 
 
-def test_control_rows_with_labels_shorten_the_code_of_a_tree():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 50, (4000, 5)).astype(float), columns=list("abcde"))
-    y = ((X["a"] + X["b"] + rng.normal(0, 20, 4000)) > 50).astype(int).to_numpy()
-    tree = to_release(DecisionTreeClassifier(max_depth=4, random_state=0).fit(X[:2000], y[:2000]))
-    without, labelled = (
-        bound_of(tree, control=X[2000:], labels=labels) for labels in (None, y[2000:])
-    )
-    assert labelled.bits < 0.85 * without.bits
-    assert labelled.code == "model code given control rows"
-    assert labelled.at_most < without.at_most
-    # Rows of classes that the model does not know are left out.
-    some = np.where(np.arange(2000) < 1000, y[2000:], -1)
-    assert without.bits > bound_of(tree, control=X[2000:], labels=some).bits > labelled.bits
-
-
-def test_more_tests_and_numbers_take_more_bits():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 9, (300, 3)), columns=list("abc"))
-    y = rng.integers(0, 2, 300)
-    ends = dict.fromkeys("abc", (0.0, 8.0))
-    found = [
-        to_release(DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y))
-        for depth in (1, 3, 6)
-    ]
-    for kind in (lambda r: model_bits(r, ends, 300), compressed_bits):
-        assert [kind(r) for r in found] == sorted(kind(r) for r in found)
-    assert all(model_bits(r, ends, 300) < model_bits(r, {}, 300) for r in found)
-    for release in found:
-        bits, name = description_length(release, ends, 300)
-        assert bits == 1 + min(model_bits(release, ends, 300), compressed_bits(release))
-        assert model_bits(release, ends, 300) < model_bits(release, ends, 301)
-        assert name in ("model code", "compressed")
-
-
 def test_premises_are_asked_for():
     X = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]})
     release = to_release(DecisionTreeClassifier(max_depth=1).fit(X, [0, 0, 1, 1]))
@@ -157,39 +119,6 @@ def test_premises_are_asked_for():
     assert found.log2_q == -2
     assert found.rows is None
     assert found.at_most is None
-
-
-def test_a_shallow_tree_holds_little_and_a_deep_one_more():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({f"c{k}": rng.integers(0, 50, 6000) for k in range(8)})
-    X, others = table[:2000], table[2000:]
-    y = rng.integers(0, 2, 2000)
-    shares = []
-    for depth in (1, 3, 5):
-        model = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y)
-        shares.append(bound_of(to_release(model), control=others).rows)
-    assert shares == sorted(shares)
-    assert shares[0] < 20
-
-
-def test_dependent_columns_are_not_counted_twice():
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 20, 4000), rng.integers(0, 20, 4000)
-    codes = np.column_stack([a, a[::1], b])
-    order, parent = _tree(codes)
-    assert sorted(order.tolist()) == [0, 1, 2]
-    edge = {frozenset((int(c), int(parent[c]))) for c in order if parent[c] >= 0}
-    assert frozenset((0, 1)) in edge
-    child = 1 if parent[1] == 0 else 0
-    assert _given(codes, codes, child, 1 - child).mean() > 0.95
-
-
-def test_so_many_cells_have_no_more_than_their_share():
-    # Half of the people in 2^4 cells, half in 2^20.
-    log2_p = np.repeat([-5.0, -21.0], 500)
-    assert _most_hit(log2_p, -5.0, 16) == pytest.approx(-1, abs=0.01)
-    assert _most_hit(log2_p, -21.0, 16) == pytest.approx(-17)
-    assert _most_hit(log2_p, -30.0, 16) == -math.inf
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeleak
 from helpers.releases import tree_of
@@ -17,9 +16,7 @@ from treeleak.release.check_schema import match_levels
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import CategorySets, Tree
-from treeleak.schema import Categorical, Ordinal, Schema
-
-TINY = Schema([Categorical("c", values=(0, 1, 2, 5), missing=True), Ordinal("n", 0, 2)])
+from treeleak.schema import Categorical, Schema
 
 
 def stump(codes, column=0, missing_left=False) -> Tree:
@@ -67,15 +64,6 @@ def back(model, X, **given):
     codes = X.apply(lambda c: c.cat.codes if c.dtype == "category" else c).astype(float)
     true, found = (Counter(map(tuple, t[list(X)].to_numpy(float))) for t in (codes, answer.X))
     return answer, sum((true & found).values()) / len(X)
-
-
-@pytest.mark.slow
-def test_rows_come_back_from_histogram_boosting():
-    X, y = people()
-    model = HistGradientBoostingRegressor(categorical_features="from_dtype", min_samples_leaf=3)
-    answer, share = back(model.fit(X, y), X)
-    assert answer.status == "unique"
-    assert share == 1
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -9,23 +9,16 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
 from scipy.stats import norm, rankdata
 
 from helpers.brute_force import released_counts, rows_in
 from helpers.cases import Drawn, some_parts
-from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree, tree_of
 from helpers.walks import frequencies, written
-from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
-from treeleak.attacks.posterior.draw_kernels import State, walk
-from treeleak.attacks.posterior.grid_kernels import log_prior_of
-from treeleak.attacks.posterior.hidden_kernels import split
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.posterior.target import PosteriorTarget
@@ -40,7 +33,6 @@ from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, L
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.side_information import KnownParts
 
-SEEDS = st.integers(0, 2**32 - 1)
 PAIRED = Schema([Binary("a"), Binary("b")])
 RULED = Schema([Binary("a"), Binary("b"), Ordinal("o", 0, 2)], [Implies({"a": 1}, {"b": 1})])
 GROUPED = Schema([OneHot("g", ["g0", "g1"], at_most_one=True), Binary("b")])
@@ -248,14 +240,6 @@ def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, disti
 
 
 @pytest.mark.parametrize("distinct", [True, False])
-@pytest.mark.parametrize("prior", [slanted, tabled])
-@pytest.mark.slow
-def test_a_walk_under_another_prior(prior, distinct):
-    assert apart(CASES["one attribute"], distinct, prior=prior) < CLOSE
-    assert apart(CASES["three classes"], distinct, prior=prior) < CLOSE
-
-
-@pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.slow
 def test_a_walk_without_a_table_of_leaves(no_table_of_leaves, distinct):
     for name in ("two classes", "three classes", "one attribute"):
@@ -314,12 +298,6 @@ def test_a_walk_with_parts_that_are_known(name, distinct, seed):
     assert apart(CASES[name], distinct, parts_seed=seed, prior=slanted) < CLOSE
 
 
-@pytest.mark.slow
-def test_a_walk_heeds_splits_that_change_on_the_way():
-    """Held more closely: what a walk remembers of the leaves moves little, if it is out of date."""
-    assert apart(CASES["mixed"], close=0.01) < 0.01
-
-
 @pytest.mark.parametrize("heat", [0.5, 3.0])
 @pytest.mark.slow
 def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
@@ -327,77 +305,7 @@ def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
     assert apart(CASES["one attribute"], False, heat=heat, prior=slanted) < CLOSE
 
 
-# ---------------------------------------------------------------------------------- the splits
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rows", "draws", "d", "gap", "heat"),
-    [
-        ((3, 4), (5, 4), 5, 10.0, 1.0),  # few splits: all are weighed
-        ((2, 2, 3), (3, 4, 2), 6, 1.0, 1.0),
-        ((1, 1, 1), (4, 4, 4), 7, 0.5, 2.0),  # too few rows in every class
-        ((70, 60), (75, 65), 85, 10.0, 1.0),  # many: a walk
-        ((30, 60), (75, 65), 70, 0.3, 1.5),
-    ],
-)
-def test_splits_are_drawn_as_often_as_likely(rows, draws, d, gap, heat):
-    classes = len(rows)
-    draws, rows = np.array(draws, dtype=np.int32), np.array(rows, dtype=np.int32)
-    likelihood = DrawLikelihood(draws, np.array([d]), classes, int(rows.sum()))
-    seen = likelihood.seen()
-    nothing = np.zeros((0, 1), dtype=np.int16), np.zeros((0, 1), dtype=np.int32)
-    state = State(*nothing, rows, seen, np.zeros(0), np.array([7], dtype=np.uint64))
-    law = likelihood.law
-    times = 30_000
-    found = np.zeros(tuple(draws + 1))
-    for _ in range(times):
-        split(heat, gap, state, law)
-        found[tuple(seen)] += 1 / times
-    expected = np.full(found.shape, -np.inf)
-    for way in itertools.product(*(range(1, n + 1) for n in draws)):
-        if sum(way) == d:
-            own = np.array(way, dtype=np.int32)
-            expected[way] = likelihood.log_complete(rows, own, gap) / heat
-    expected = np.exp(expected - logsumexp(expected))
-    assert 0.5 * np.abs(found - expected).sum() < 0.03
-
-
 # ------------------------------------------------------------------------ what always holds
-
-
-WIDE = Schema(
-    [
-        Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 4),
-        OneHot("h", ["h0", "h1"], at_most_one=True),
-    ],
-    [Implies({"a": 1}, {"b": 0}), Implies({"g1": 1}, {"h0": 0})],
-)  # fmt: skip
-
-
-@given(SEEDS, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 3))
-@examples(40, fast=5)
-def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_classes):
-    rng = np.random.default_rng(seed)
-    schema = WIDE if ruled else Schema(WIDE.attributes)
-    case = case_of(schema, n_classes, seed, int(rng.integers(1, 13)), 4, 3)
-    with pytest.MonkeyPatch.context() as patch:
-        if not (listed or ruled):
-            patch.setattr(targets, "MAX_TABLE", 0)
-        land = land_of(case, distinct)
-        parts = None
-        if rng.random() < 0.6:
-            parts = some_parts(land.values, land.n_rows, rng, int(rng.integers(1, 4)))
-            keep_a_place(land, parts)
-            land = land_of(case, distinct, parts)
-    prior = slanted(land)
-    chain = Chain.started(land, as_kernel_prior(prior), seed)
-    for heat in (1.0, 3.0, 0.5):
-        check_books(case, land, prior, parts, chain)
-        chain, _ = chain.walked(30.0, Clock(60.0), heat, 2.0)
-    check_books(case, land, prior, parts, chain)
-    chain = chain.under(as_kernel_prior(flat(land)))
-    check_books(case, land, flat(land), parts, chain)
 
 
 @pytest.mark.slow
@@ -431,39 +339,6 @@ def test_what_is_doubted_of_the_likelihood_is_not_doubted_of_the_prior(distinct)
     assert chain.height == pytest.approx(fit + own)
 
 
-def keep_a_place(land, parts):
-    """Allow every group a row of the training set, so that the rules leave it a place."""
-    points = np.flatnonzero(land.grid.valid) if len(land.grid.valid) else np.array([0])
-    place = np.append(land.geometry.atoms(points[:1])[0], 0)
-    parts.allowed[:, place + land.values.atom_start[:-1]] = True
-
-
-def check_books(case, land, prior, parts, chain):
-    X, y = written(land, chain.state.atoms)
-    assert case.schema.valid(X, case.release.feature_names).all()
-    np.testing.assert_array_equal(chain.state.rows, rows_in(case.release, X, y))
-    np.testing.assert_array_equal(
-        chain.state.leaves, land.geometry.trace(chain.state.atoms[:, :-1] @ land.geometry.stride)
-    )
-    own = prior.log_prior(chain.state.atoms.astype(np.int64))
-    assert chain.state.log_prior == pytest.approx(own)
-    fit = land.likelihood.log_complete(
-        chain.state.rows, chain.state.seen, chains.MISSING_ROW_PENALTY
-    )
-    assert chain.height == pytest.approx(fit + own.sum())
-    if parts is not None:
-        numbered = chain.state.atoms + land.values.atom_start[:-1]
-        assert parts.allowed[parts.group[:, None], numbered].all()
-    draws = land.likelihood.draws
-    if land.likelihood.distinct is None:
-        np.testing.assert_array_equal(chain.state.seen, draws)
-    else:
-        seen = chain.state.seen.reshape(-1, land.likelihood.n_classes)
-        np.testing.assert_array_equal(seen.sum(axis=1), land.likelihood.distinct)
-        assert ((chain.state.seen > 0) == (draws > 0)).all()
-        assert (chain.state.seen <= draws).all()
-
-
 def test_rows_that_rules_leave_no_place_are_named():
     case = CASES["ruled"]
     land = land_of(case)
@@ -473,36 +348,6 @@ def test_rows_that_rules_leave_no_place_are_named():
     land = land_of(case, parts=KnownParts(np.array([0, 1]), allowed))
     with pytest.raises(BadInput, match="row 1: what is known of it"):
         Chain.started(land, as_kernel_prior(flat(land)), 0)
-
-
-@given(SEEDS, st.booleans(), st.sampled_from([WIDE.attributes, PAIRED.attributes]))
-@examples(40, fast=3)
-def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
-    """Every change is known exactly: else some move would be taken that lowers the posterior."""
-    rng = np.random.default_rng(seed)
-    n_classes, depth = rng.integers([1, 1], [4, 5]).tolist()
-    case = case_of(Schema(attributes), n_classes, seed, 8, 4, depth)
-    scattered = replace(land_of(case, distinct), weights=None)
-    prior = as_kernel_prior(slanted(scattered))
-    moves = scattered.moves._replace(swaps=0.7, jumps=0.0)
-    law = scattered.likelihood.law
-    law = law._replace(every=2 if law.every else 0)
-    assert not moves.gibbs_share
-    for start in range(10):
-        chain = Chain.started(scattered, prior, start)
-        height = chain.height
-        for _ in range(25):
-            kernel = (
-                chain.state,
-                law,
-                scattered.grid,
-                moves,
-                prior,
-                chain.hierarchy._replace(every=0),
-            )
-            walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, None, None)
-            assert chain.height >= height - 1e-6
-            height = chain.height
 
 
 # --------------------------------------------------------------------------- behind noise
@@ -653,17 +498,6 @@ def test_a_walk_behind_labels(name, noise):
     assert apart_behind_noise(*under_labels(CASES[name], noise)) < CLOSE_BEHIND_NOISE
 
 
-@pytest.mark.parametrize("name", ["two classes", "three classes", "ruled"])
-@pytest.mark.slow
-def test_a_walk_behind_noise_with_parts_that_are_known(name):
-    land = under_counts(CASES[name], LAWS["geometric"])[1]
-    parts = some_parts(land.values, land.n_rows, np.random.default_rng(1))
-    counts = under_counts(CASES[name], LAWS["geometric"], parts=parts)
-    labels = under_labels(CASES[name], LABELS[1], parts=parts)
-    for case, own in (counts, labels):
-        assert apart_behind_noise(case, own, parts=parts) < CLOSE_BEHIND_NOISE
-
-
 # -------------------------------------------------------------------------- from far starts
 
 
@@ -711,77 +545,3 @@ def test_effective_samples_are_those_of_a_chain_whose_memory_is_known():
         assert as_samples(*(chains + 9 * np.arange(4)[:, None])).effective < 20
     assert np.isnan(as_samples(np.ones(8), np.ones(8)).effective)
     assert np.isnan(as_samples(np.ones(3), np.ones(8)).effective)
-
-
-# -------------------------------------------------------------------------------- the prior
-
-
-def rows_from(rng, n, radix, parent, tables):
-    """Rows of a distribution in which each attribute depends on one other."""
-    out = np.zeros((n, len(radix)), dtype=np.int64)
-    done: set[int] = set()
-    while len(done) < len(radix):
-        for a, up in enumerate(parent):
-            if a in done or (up >= 0 and up not in done):
-                continue
-            share = tables[a][out[:, up] if up >= 0 else np.zeros(n, dtype=int)]
-            out[:, a] = (rng.random((n, 1)) > np.cumsum(share, axis=1)[:, :-1]).sum(axis=1)
-            done.add(a)
-    return out
-
-
-def all_rows(radix):
-    return np.array(list(itertools.product(*(range(r) for r in radix))))
-
-
-@given(SEEDS, st.floats(1.0, 300.0))
-@examples(40, fast=5)
-def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
-    rng = np.random.default_rng(seed)
-    radix = rng.integers(1, 4, size=rng.integers(1, 6))
-    sizes = rng.choice([1.0, 2.0, 0.25], size=radix.sum())
-    rows = rng.integers(radix, size=(int(rng.integers(1, 40)), len(radix)))
-    bins = [np.sort(np.unique(rng.integers(3, size=r), return_inverse=True)[1]) for r in radix]
-    for prior in (
-        TreePrior.fitted(rows, n_rows, radix, sizes),
-        TreePrior.fitted(rows, n_rows, radix, sizes, bins),
-        TreePrior.flat(radix, sizes),
-    ):
-        table = all_rows(radix)
-        each = prior.log_prior(table)
-        assert np.exp(each).sum() == pytest.approx(1)
-        kernel = as_kernel_prior(prior)
-        own = [log_prior_of(row.astype(np.int16), 0, kernel, radix) for row in table]
-        assert own == pytest.approx(each)
-        assert (prior.parent == -1).sum() == (len(radix) if prior.parent.max() < 0 else 1)
-    start = np.cumsum([0, *radix])[:-1]
-    own = [sizes[row + start].prod() for row in all_rows(radix)]
-    expected = np.array(own) / np.sum(own)
-    flat_one = TreePrior.flat(radix, sizes)
-    assert np.exp(flat_one.log_prior(all_rows(radix))) == pytest.approx(expected)
-
-
-def test_a_tree_is_found_again():
-    rng = np.random.default_rng(3)
-    radix = np.array([2, 3, 2, 2, 3])
-    parent = np.array([1, 4, 1, 4, -1])
-    tables = []
-    for a, up in enumerate(parent):
-        above = radix[up] if up >= 0 else 1
-        share = np.full((above, radix[a]), 0.1)
-        share[np.arange(above), np.arange(above) % radix[a]] = 1.1 - 0.1 * radix[a]
-        tables.append(share if up >= 0 else np.full((1, radix[a]), 1 / radix[a]))
-    rows = rows_from(rng, 20_000, radix, parent, tables)
-    prior = TreePrior.fitted(rows, len(rows), radix, np.ones(radix.sum()))
-    np.testing.assert_array_equal(prior.parent, parent)
-    for found, true in zip(prior.log_share, tables, strict=True):
-        np.testing.assert_allclose(np.exp(found), true, atol=0.02)
-    # What samples count for together: with next to nothing, the tree says nothing.
-    silent = TreePrior.fitted(rows, 1e-9, radix, np.ones(radix.sum()))
-    for share in silent.log_share:
-        np.testing.assert_allclose(share, -np.log(share.shape[1]) + 0 * share, atol=1e-6)
-    np.testing.assert_allclose(
-        np.exp(prior.log_prior(all_rows(radix))).reshape(radix),
-        np.einsum("ba,eb,bc,ed,e->abcde", *(tables[a] for a in range(4)), tables[4][0]),
-        atol=0.003,
-    )

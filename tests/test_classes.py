@@ -9,21 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
-from treeleak.attacks.known_draws import walking
-from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.known_draws.run import fallback_rows
+from helpers.releases import bootstrap_draws, drawn, random_tree, summed
 from treeleak.attacks.known_draws.walking import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import values_in
-from treeleak.release import to_release
-from treeleak.release.draws.seeds import known_draws
-from treeleak.schema import Binary, Numeric, Schema
+from treeleak.schema import Binary, Schema
 
 SCHEMA = Schema([Binary("a"), Binary("b")])
 
@@ -117,45 +110,3 @@ def test_no_time_proves_nothing():
     label, proved = found.label, found.sure
     assert not proved.any()
     assert set(label.tolist()) <= {0, 1}
-
-
-def equations_in(y: np.ndarray, n_trees: int, rng: np.random.Generator) -> KnownDraws:
-    """Trees of one leaf for each class."""
-    X = np.column_stack([y, y]).astype(float)
-    stump = tree_of((0, 0.5), None, None)
-    b = bootstrap_draws(n_trees, len(y), rng)
-    release = drawn([stump] * n_trees, ["a", "b"], X, y, 2, b)
-    return KnownDraws(Geometry.of(release, SCHEMA), b)
-
-
-def test_classes_that_are_known_leave_fewer_to_be_found():
-    """Of 600 rows, 200 equations do not give the classes; of 360 of them, they do."""
-    rng = np.random.default_rng(0)
-    y = (rng.random(600) < 0.37).astype(int)
-    evidence = equations_in(y, 100, rng)
-    possible = every_class(evidence)
-    found = find_classes(evidence, possible, Clock(0.0), 0)
-    assert found.guessed
-    assert not found.sure.any()
-    assert 0.7 < (found.label == y).mean() < 0.9
-    possible[:240] = np.eye(2, dtype=bool)[y[:240]]
-    found = find_classes(evidence, possible, Clock(0.0), 0)
-    assert (found.label == y).all()
-    assert found.sure.all()
-
-
-def test_classes_are_certain_though_rows_miss_counts():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    y = (X[:, 0] + rng.normal(size=40) > 0.8).astype(int)
-    release = to_release(RandomForestClassifier(30, random_state=0).fit(X, y))
-    geometry = Geometry.of(release, Schema([Numeric(f"x{i}", -9.0, 9.0) for i in range(3)]))
-    evidence = KnownDraws(geometry, known_draws(release).counts)
-    found = walking.classes_of(evidence, None, None, Clock(120.0), 0)
-    assert (found.label == y)[evidence.drawn].all()
-    assert (found.sure == evidence.drawn).all()
-    rows = fallback_rows(Domains.of(evidence), values_in(geometry))
-    assert rows.misfit
-    believed = walking._with_classes(replace(rows, confidence=np.ones_like(rows.confidence)), found)
-    assert (believed.confidence[:, -1] > 0.999).tolist() == found.sure.tolist()
-    assert believed.confidence.max() < 1.0

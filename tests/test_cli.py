@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import re
 import stat
 import subprocess
@@ -15,7 +14,6 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
 from helpers.cli import keep, run
@@ -70,51 +68,6 @@ def train(folder):
 # --------------------------------------------------------------------------------------- audit
 
 
-@pytest.mark.slow
-def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
-    result = run("audit", folder / "model.skops", "--schema", folder / "schema.toml", *train)
-    assert result.exit_code == 0
-    text = result.stdout
-    parts = ["Verdict", "1. What is in", "2. Small leaves", "3. Rebuilding", "What to change"]
-    assert [text.index(p) for p in parts] == sorted(text.index(p) for p in parts)
-    assert "Leak shown" in text
-    assert "n_node_samples" in text
-    assert "Training rows rebuilt exactly" in text
-    assert re.search(r"How far off .*\n? *the rebuilt rows +[\d.<]+%", text)
-    assert re.search(r"a random baseline +[\d.]+%", text)
-    assert max(map(len, text.splitlines())) <= 80
-    assert result.stderr == ""
-
-
-@pytest.mark.slow
-def test_control_rows_are_told_beside_the_training_rows(folder, train, compas, tmp_path):
-    X, _, _ = compas
-    data = treeleak.datasets.load_compas()
-    others = tmp_path / "control.csv"
-    data.X.drop(X.index).assign(**{LABEL: data.y.drop(X.index)}).to_csv(others, index=False)
-    audit = ["audit", folder / "model.skops", "--schema", folder / "schema.toml"]
-    result = run(*audit, *train, "--control", others)
-    assert result.exit_code == 0
-    assert re.search(r"samples as near as the training rows +0 ", result.stdout)
-    for said in (
-        "knowing the population only",
-        "rows that resemble others",
-        "rows that are outliers",
-    ):
-        assert said in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "ignored" not in result.stdout
-    without = run(*audit, *train)
-    assert "Not assessed against the population" in unframed(without.stdout)
-    alone = run(*audit, "--control", others)
-    assert alone.exit_code == 2
-    assert "give --train, too" in alone.stderr
-    data.X.drop(columns=data.X.columns[0]).to_csv(others, index=False)
-    wrong = run(*audit, *train, "--control", others)
-    assert wrong.exit_code == 2
-    assert f"{others} lack 1 columns" in wrong.stderr
-
-
 def test_a_model_without_columns_is_counted_and_not_rebuilt(tmp_path):
     rules = RuleList((), (0, 1), (), DecisionRule((), 0, (2, 1)))
     write_rules(rules, tmp_path / "rules.json")
@@ -127,18 +80,6 @@ def test_a_model_without_columns_is_counted_and_not_rebuilt(tmp_path):
         assert "Not assessed" in text
     reconstruct = ("reconstruct", J48 / "loans_one_leaf.txt", "--out", tmp_path / "rows.csv")
     assert "tests no column" in refused(*reconstruct)
-
-
-@pytest.mark.slow
-def test_audit_of_a_release_file_is_that_of_the_model(folder, tmp_path):
-    release = tmp_path / "release.json"
-    assert run("export", folder / "model.skops", release).exit_code == 0
-    verdicts = []
-    for model in (folder / "model.skops", release):
-        assert run("audit", model, "--json", tmp_path / "audit.json").exit_code == 0
-        audit = json.loads((tmp_path / "audit.json").read_text())
-        verdicts.append((audit["verdict"], audit["counts"], audit["reconstruction"]["status"]))
-    assert verdicts[0] == verdicts[1]
 
 
 def unframed(text):
@@ -168,40 +109,6 @@ def hidden(tmp_path_factory, compas):
 def of_hidden(command, folder, *more):
     arguments = [command, folder / "model.skops", "--schema", folder / "schema.toml"]
     return [*arguments, "--bootstrap", "hidden", "--time-limit", AMPLE, *more]
-
-
-def test_drawn_counts_only_are_all_that_is_used(hidden):
-    result = run(*of_hidden("audit", hidden, "--drawn-counts-only", "--n-rows", 16))
-    text = unframed(result.stdout)
-    assert "every leaf, nothing else" in text
-    assert "Training set: 16 rows, as given" in text
-    assert "With less evidence" not in text
-
-
-def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch, instead):
-    X = pd.DataFrame({"a": [0, 0, 1, 1] * 3, "b": [0, 1, 0, 1] * 3})
-    y = X["a"] * 4.0 + X["b"]
-    model = keep(tmp_path, DecisionTreeRegressor(random_state=0).fit(X, y), X, y, None)
-    (tmp_path / "shares.json").write_text(json.dumps({"a": 0.5, "label": {"0": 0.25, "4": 0.75}}))
-    given = {"known_rows": "train.csv", "known_columns": "train.csv", "population": "train.csv"}
-    seen = []
-
-    def note(*_, **more):
-        seen.append({name: list(more[name]) for name in given})
-        raise treeleak.errors.BadInput("enough")
-
-    instead("reconstruct", note)
-    for files in (given, given | {"population": "shares.json"}):
-        options = [o for k, f in files.items() for o in (f"--{k.replace('_', '-')}", tmp_path / f)]
-        run("reconstruct", model, "--out", tmp_path / "o.csv", *options, "--label", "label")
-    assert seen == [
-        {name: ["a", "b"] for name in given},
-        {name: ["a", "b"] for name in given} | {"population": ["a"]},
-    ]
-    monkeypatch.undo()
-    known = ["--known-rows", tmp_path / "train.csv", "--label", "label"]
-    result = run("reconstruct", model, "--out", tmp_path / "o.csv", *known)
-    assert result.exit_code == 0, result.stderr
 
 
 @pytest.mark.slow
@@ -260,11 +167,7 @@ def test_a_model_that_changes_while_it_is_read_is_refused(hidden, tmp_path, monk
     ("options", "content", "said"),
     [
         (["--known-rows"], "a\n1\n", "columns.*'a'|column 'a'|lack"),
-        (["--known-rows"], "", "the file is empty"),
         (["--known-columns"], "COLUMN\n1\n", "has 1 rows, the training set 16"),
-        (["--known-columns"], "COLUMN\n" + "7\n" * 16, "row 0, column .*: the value is outside"),
-        (["--population"], "COLUMN\n1\n", "lack column"),
-        (["--members", "--members-out"], "COLUMN\n1\n", "lack column"),
         (["--members", "--members-out"], "membership\n1\n", "'membership' is there already"),
     ],
 )
@@ -277,51 +180,6 @@ def test_errors_name_the_file_of_what_is_known(hidden, tmp_path, options, conten
     assert str(file) in told
     assert re.search(said, told)
     assert not (tmp_path / "members.csv").exists()
-
-
-@pytest.mark.slow
-def test_options_of_what_is_known_that_cannot_be(hidden, tmp_path):
-    out = ("--out", tmp_path / "o.csv")
-    shares, rows = tmp_path / "shares.json", hidden / "rows.csv"
-    for text, why in (
-        ("{", "shares.json"),
-        ("[1]", "no mapping"),
-        ('{"typo": 0.5}', "column 'typo' is neither"),
-    ):
-        shares.write_text(text)
-        assert why in refused(*of_hidden("audit", hidden, "--population", shares))
-    told = refused(*of_hidden("audit", hidden, "--known-rows", rows, "--label", "other"))
-    assert f"{rows}: no column 'other'" in told
-    told = refused(*of_hidden("audit", hidden, "--population", rows, "--label", "other"))
-    assert f"{rows}: column 'row' is neither" in told
-    told = refused(*of_hidden("reconstruct", hidden, *out, "--members", rows))
-    assert "--members-out" in told
-    members = ("--members", rows, "--members-out", out[1])
-    assert "both" in refused(*of_hidden("reconstruct", hidden, *out, *members))
-    model = hidden / "model.skops"
-    before = rows.read_bytes()
-    told = refused("reconstruct", model, "--known-rows", rows, "--out", rows, "--force")
-    assert "would be overwritten" in told
-    assert rows.read_bytes() == before
-    small = refused(*of_hidden("reconstruct", hidden, *out, "--n-rows", 2))
-    assert "n_rows is 2, but tree 0 drew" in small
-
-
-def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):
-    X = pd.DataFrame({"a": [0, 1] * 6, "b": [0, 0, 1, 1] * 3})
-    model = save(tmp_path, X, X["a"] ^ X["b"], n_estimators=2)
-    never = 12 - len(
-        np.unique(
-            np.concatenate(
-                skops.io.load(model, trusted=["sklearn.tree._tree.Tree"]).estimators_samples_
-            )
-        )
-    )
-    assert never > 0
-    result = run("reconstruct", model, "--out", tmp_path / "rows.csv", "--time-limit", 10)
-    assert f"No tree drew {never} of the rows: the model holds no evidence" in result.stderr
-    text = unframed(run("audit", model, "--time-limit", 10).stdout)
-    assert f"Rows that no tree drew: no evidence {never}" in text
 
 
 # ---------------------------------------------------------------------------- no training rows
@@ -364,29 +222,6 @@ def test_no_row_value_in_terminal_or_json(canary, spoil):
     assert "rows" not in json.loads((model.parent / "audit.json").read_text())["reconstruction"]
 
 
-def test_rows_where_asked_for(canary):
-    model, X = canary
-    result, _ = told(model, "--internal")
-    assert "Rebuilt rows" in result.stdout
-    assert "8 of 30 rows" in result.stdout
-    salary = next(
-        line for line in result.stdout.splitlines() if line.split()[:1] == ["salary"]
-    ).split()[1:]
-    assert len(salary) == 8
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    out = model.parent / "audit.json"
-    assert len(json.loads(out.read_text())["reconstruction"]["rows"]["values"]) == len(X)
-    assert stat.S_IMODE(out.stat().st_mode) == 0o600
-
-
-@pytest.mark.slow
-def test_a_private_report_replaces_one_that_others_could_read(canary):
-    model, _ = canary
-    told(model)
-    told(model, "--internal")
-    assert stat.S_IMODE((model.parent / "audit.json").stat().st_mode) == 0o600
-
-
 # ----------------------------------------------------------------------------------- bad input
 
 
@@ -397,22 +232,12 @@ def refused(*arguments, status=2):
     return result.stderr
 
 
-def test_pickles_need_trust(tmp_path):
-    model = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
-    path = tmp_path / "model.pkl"
-    path.write_bytes(pickle.dumps(model))
-    assert "pickle" in refused("audit", path)
-    assert run("audit", path, "--trust-pickle").exit_code == 0
-
-
 @pytest.mark.parametrize(
     "options",
     [
         ["--time-limit", "0"],
-        ["--time-limit", "nan"],
         ["--bootstrap", "perhaps"],
         ["--seed", "-1"],
-        ["--seed-search", "-1"],
         ["--json", "/nowhere/audit.json"],
         ["--no-such-option"],
     ],
@@ -424,49 +249,7 @@ def test_options_that_cannot_be(folder, options):
     )
 
 
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (pd.DataFrame({"a": [0, 1, 1, 0]}), [1, 1, 1, 1]),
-        (pd.DataFrame({"a": [1]}), ["only"]),
-        (pd.DataFrame({"a": [0] * 6 + [1] * 7}), [0] * 6 + [1] * 7),
-        pytest.param(
-            pd.DataFrame(np.eye(8, 100, dtype=int)).rename(columns=str),
-            [0, 1] * 4,
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["one class", "one row", "stump", "100 columns, most unused"],
-)
-@pytest.mark.slow
-def test_small_and_odd_models_are_audited(tmp_path, X, y):
-    model = save(tmp_path, X, y, bootstrap=False, n_estimators=3)
-    result = run(
-        *("audit", model, "--train", tmp_path / "train.csv", "--label", LABEL),
-        *("--time-limit", 3, "--json", tmp_path / "audit.json"),
-    )
-    assert result.exit_code == 0, result.output
-    audit = json.loads((tmp_path / "audit.json").read_text())
-    assert audit["reconstruction"]["n_rows"] == len(X)
-    assert audit["mismatch"] is None
-
-
 # ----------------------------------------------------------------- no answer in time, interrupt
-
-
-@pytest.mark.slow
-def test_a_millisecond_is_not_enough_and_leaves_what_there_is(shallow, tmp_path):
-    arguments = [shallow / "model.skops", "--schema", shallow / "schema.toml"]
-    rows, report = tmp_path / "rows.csv", tmp_path / "audit.json"
-    result = run("reconstruct", *arguments, "--out", rows, "--time-limit", 0.001)
-    assert result.exit_code == 3
-    assert "unknown" in result.stderr
-    assert len(pd.read_csv(rows)) == 300
-    result = run("audit", *arguments, "--json", report, "--time-limit", 0.001)
-    assert result.exit_code == 3
-    audit = json.loads(report.read_text())
-    assert audit["reconstruction"]["status"] == "unknown"
-    assert audit["reconstruction"]["misfit"] > 0
 
 
 def test_no_rows_in_time_are_not_called_a_contradiction(tmp_path):
@@ -613,33 +396,6 @@ def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path, instea
     assert not out.exists()
 
 
-def test_targets_stand_beside_a_column_of_their_name(tmp_path):
-    X = pd.DataFrame({"target": [0, 0, 1, 1] * 3, "target_": [0, 1, 0, 1] * 3})
-    y = X["target"] * 4.0 + X["target_"]
-    model = keep(tmp_path, DecisionTreeRegressor(random_state=0).fit(X, y), X, y, None)
-    out = tmp_path / "rows.csv"
-    result = run("reconstruct", model, "--out", out, "--time-limit", 10)
-    assert result.exit_code == 0, result.stderr
-    assert "Column 'target__' holds the targets: the model has a column 'target'" in result.stderr
-    found = pd.read_csv(out)
-    assert (found["target__"] == found["target"] * 4.0 + found["target_"]).all()
-
-
-def test_schema_is_a_file_to_start_from(folder, tmp_path):
-    out = tmp_path / "schema.toml"
-    model = folder / "model.skops"
-    assert "a guess from the names alone" in run("schema", model, "--out", out).stderr
-    first = Schema.read(out)
-    result = run("schema", model, "--train", folder / "train.csv", "--label", LABEL)
-    assert result.exit_code == 0
-    assert result.stdout.startswith("# Inferred from the model and training rows")
-    assert result.stderr == ""
-    assert "a guess: each of the 40 rows" in result.stdout
-    (tmp_path / "second.toml").write_text(result.stdout)
-    assert set(Schema.read(tmp_path / "second.toml").columns) == set(first.columns)
-    assert run("audit", model, "--schema", tmp_path / "second.toml").exit_code == 0
-
-
 def test_version_and_help():
     assert run("--version").stdout == f"treeleak {treeleak.__version__}\n"
     text = run("--help").stdout
@@ -671,43 +427,6 @@ def test_informed_says_how_well_one_row_is_told(folder, tmp_path):
     told = json.loads(written.read_text())
     assert told["individual"]["all"] == {"n_rows": 12, "error": 0.0, "perfect": 1.0, "worst": 0.0}
     assert "targets" not in told
-
-
-def test_informed_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
-    table = pd.read_csv(folder / "train.csv")
-    other = tmp_path / "other.csv"
-    table.drop(columns=table.columns[0]).to_csv(other, index=False)
-    done = run("informed", folder / "model.skops", "--train", other, "--label", LABEL)
-    assert done.exit_code == 2
-    assert str(other) in done.stderr
-    done = run("informed", folder / "model.skops", "--train", other, "--label", "nothing")
-    assert (done.exit_code, "no column 'nothing'" in done.stderr) == (2, True)
-
-
-@pytest.mark.slow
-def test_groups_and_what_is_sensitive_are_told(folder, train):
-    result = run(
-        "audit",
-        folder / "model.skops",
-        "--schema",
-        folder / "schema.toml",
-        *train,
-        "--sensitive",
-        "priors",
-        "--groups",
-        "age, priors",
-    )
-    assert result.exit_code == 0, result.stderr
-    assert "Attribute inference of 'priors'" in result.stdout
-    for line in (
-        "Rows proved",
-        "Columns most exposed",
-        "class: 0",
-        "age",
-        "priors",
-        "Singling out",
-    ):
-        assert line in result.stdout, line
 
 
 @pytest.mark.parametrize("option", ["--sensitive", "--groups"])

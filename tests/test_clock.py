@@ -13,10 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
-from typing import Any
 
-import numba
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
 
@@ -25,15 +22,13 @@ from helpers import cli
 from helpers.mutations import releases
 from helpers.patient import work
 from treeleak.auditing import run
-from treeleak.auditing.assessors import compared, counts, exposure, isolation
+from treeleak.auditing.assessors import compared
 from treeleak.auditing.case import AuditResults, Case
 from treeleak.auditing.findings.finding import OPEN
-from treeleak.cli.application import _Compiling
-from treeleak.core.clock import GRACE, PAUSE, Clock
-from treeleak.core.errors import BadInput, NotCovered, TimeUp
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.text import percent
-from treeleak.reconstruction import Reconstruction, answering
 from treeleak.release import Release
 from treeleak.release.readers.release_file import release_from_dict, write_release
 
@@ -77,21 +72,6 @@ def test_what_holds_an_answer_is_spared():
     assert ended == [True]
 
 
-@pytest.mark.slow
-def test_an_answer_that_takes_long_to_write_is_not_lost(monkeypatch: pytest.MonkeyPatch):
-    written = answering._written
-
-    def slowly(*given: Any) -> Reconstruction:
-        clock = given[-1]
-        while clock.seconds < clock.limit + GRACE + 0.5:
-            pass
-        return written(*given)
-
-    monkeypatch.setattr(answering, "_written", slowly)
-    release = release_from_dict(json.loads(releases()[1]))
-    assert treeleak.reconstruct(release, time_limit=0.3).X is not None
-
-
 def test_what_catches_the_alarm_is_told_again():
     def deaf() -> None:
         try:
@@ -125,33 +105,6 @@ def test_what_is_done_once_for_all_is_not_broken_off(module: str):
     with pytest.raises(TimeUp), Clock(0.01).enforced(0.3):
         both()
     assert ended == [True]
-
-
-def test_compiling_stops_all_clocks_and_is_announced(monkeypatch: pytest.MonkeyPatch):
-    said: list[bool] = []
-    monkeypatch.setattr(PAUSE, "compiling", lambda: said.append(True))
-    monkeypatch.setattr(PAUSE, "state", (None, 0.0))
-
-    def add(x: int) -> int:
-        return x + 1
-
-    loop = numba.njit(add)
-    loop(1)
-    compiled = PAUSE.seconds
-    assert compiled > 0
-    assert said == []
-    loop(2)
-    assert PAUSE.seconds == compiled
-    # What takes long is announced.
-    monkeypatch.setattr(PAUSE, "state", (None, 10.0))
-    clock = Clock(5.0)
-    loop(1.5)
-    assert said == [True]
-    PAUSE.begin()
-    before = clock.seconds
-    time.sleep(0.01)
-    assert clock.seconds == before
-    PAUSE.end()
 
 
 def test_nobody_waits_for_jobs_whose_time_is_up():
@@ -321,42 +274,9 @@ def test_other_threads_are_not_told():
     assert ended == [True]
 
 
-def test_a_clock_that_runs_goes_on():
-    clock = Clock(5.0)
-    assert Clock.of(clock) is clock
-    told = Clock.of(clock, lambda _: None)
-    clock.stop()
-    assert told.stopped
-    assert told.part(1).timeout_message == "the time limit of 5 s was reached"
-    for wrong in (0, -1, float("nan")):
-        with pytest.raises(BadInput, match="time_limit must be positive"):
-            Clock.of(wrong)
-
-
 @pytest.fixture
 def release() -> Release:
     return release_from_dict(json.loads(releases()[1]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "stage", "part"),
-    [
-        (counts, "count_leaves", "counts"),
-        (run, "rebuild", "reconstruction"),
-        (isolation, "proved_alone", "reconstruction"),
-        (exposure, "Exposure", "exposure"),
-    ],
-)
-def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
-    module: ModuleType, stage: str, part: str, release: Release, breaks: Callable[..., None]
-):
-    breaks(module, stage, TimeUp("the time limit of 60 s was reached"))
-    found = treeleak.audit(release)
-    assert (part, "the time limit of 60 s was reached") in found.not_assessed
-    assert found.inventory
-    assert (found.counts is None) == (stage == "count_leaves")
-    assert found.to_json(edition="releasable")
 
 
 def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, attack_is):
@@ -439,16 +359,3 @@ def test_a_measured_error_outlives_the_baselines(data, breaks):
     assert states["advantage_over_guess"] == "not assessed"
     assert percent(m.exact_rows) in found.to_html()
     found.to_json()
-
-
-def test_compiling_is_named_again_while_it_goes_on(capsys):
-    named, before = _Compiling(), PAUSE.state
-    try:
-        for seconds in (2.0, 5.0, 13.0, 14.0):
-            PAUSE.state = (None, seconds)
-            named()
-    finally:
-        PAUSE.state = before
-    first, second = capsys.readouterr().err.splitlines()
-    assert "compiling, once: about 80 s" in first
-    assert second == "treeleak: compiling, 13 s so far"

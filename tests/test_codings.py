@@ -59,18 +59,6 @@ def test_two_values_are_exact_however_they_are_coded(coding):
     assert found.verdict == plain.verdict
 
 
-@pytest.mark.slow
-def test_few_values_are_nearly_as_exact_however_they_are_coded():
-    X, y = table((2, 3, 5, 30), n=60)
-    model = RandomForestClassifier(8, bootstrap=False, random_state=3)
-    exact = [
-        audited(model, CODINGS[name](X), y)[0].measurement.exact_rows
-        for name in ("0 and 1", "uneven")
-    ]
-    assert max(exact) - min(exact) < 0.2
-    assert min(exact) > 0.5 * max(exact) > 0
-
-
 @pytest.mark.parametrize("coding", ["0 and 1", pytest.param("1 and 2", marks=pytest.mark.slow)])
 def test_random_thresholds_leave_proofs_open_and_values_exact(coding):
     """Between two random cuts lies no value: an attack that knew this would prove more."""

@@ -31,7 +31,6 @@ import treeleak
 from helpers.older import frozen
 from helpers.patient import AMPLE
 from treeleak.auditing import Policy, judge
-from treeleak.auditing.prepare import SEVERAL_COLUMNS
 from treeleak.core.errors import NotCovered
 from treeleak.reconstruction import run
 from treeleak.reconstruction.folds import rows_of_folds, with_fold_rows
@@ -236,21 +235,3 @@ def test_models_of_folds_without_an_order_are_attacked_one_by_one(breaks):
     audit = treeleak.audit(model, time_limit=30)
     assert len(audit.parts) == 3
     assert audit.verdict == "leak shown"
-
-
-@pytest.mark.slow
-def test_a_vote_of_pipelines_takes_rows_of_the_input():
-    one, two = (make_pipeline(StandardScaler(), forest(seed)) for seed in (0, 1))
-    audit = treeleak.audit(
-        VotingClassifier([("a", one), ("b", two)]).fit(X, y), X, y, time_limit=AMPLE
-    )
-    assert audit.verdict == "leak shown"
-    assert audit.measurement is not None
-
-
-@pytest.mark.slow
-def test_labels_of_several_columns_are_left_out():
-    both = np.column_stack([y, X["d"]])
-    audit = treeleak.audit(OneVsRestClassifier(forest()).fit(X, both), X, both, time_limit=AMPLE)
-    assert audit.verdict == "leak shown"
-    assert SEVERAL_COLUMNS in audit.notes

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from importlib import resources
 
-import pandas as pd
 import pytest
 
 from treeleak.datasets import load_adult, load_compas, load_german_credit
-from treeleak.datasets.bundled import COMPAS, GERMAN_CREDIT
 
 BUNDLED = {"compas": load_compas, "adult": load_adult, "german_credit": load_german_credit}
 
@@ -57,37 +55,3 @@ def test_tables_are_small_and_come_with_their_licences():
     for name in BUNDLED:
         assert len((folder / f"{name}.csv.xz").read_bytes()) < 500_000
         assert f"## {name}.csv.xz" in notes
-
-
-def test_compas_recipe_at_its_cut_points():
-    raw = pd.DataFrame(
-        {
-            "sex": ["Male", "Female", "Male", "Male", "Male", "Male", "Male", "Male"],
-            "age": [18, 20, 21, 22, 25, 26, 45, 46],
-            "juv_fel_count": [0, 2, 0, 0, 0, 0, 0, 0],
-            "juv_misd_count": [0, 0, 1, 0, 0, 0, 0, 0],
-            "juv_other_count": [0, 0, 0, 3, 0, 0, 0, 0],
-            "priors_count": [0, 1, 2, 3, 4, 38, 0, 0],
-            "c_charge_degree": ["F", "M", "F", "F", "F", "F", "F", "F"],
-        }
-    )
-    X = COMPAS.binarise(raw)
-    ages = ["age:18-20", "age:21-22", "age:23-25", "age:26-45", "age:>45"]
-    priors = ["priors:=0", "priors:=1", "priors:2-3", "priors:>3"]
-    assert X[ages].to_numpy().argmax(axis=1).tolist() == [0, 0, 1, 1, 2, 3, 3, 4]
-    assert X[priors].to_numpy().argmax(axis=1).tolist() == [0, 1, 2, 2, 3, 3, 0, 0]
-    assert X["juvenile-felonies:>0"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
-    assert X["juvenile-misdemeanors:>0"].tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
-    assert X["juvenile-crimes:>0"].tolist() == [0, 1, 1, 1, 0, 0, 0, 0]
-    assert X["sex:Male"].tolist() == [1, 0, 1, 1, 1, 1, 1, 1]
-    assert X["current-charge-degree:Misdemeanor"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
-
-
-def test_german_credit_recipe_on_the_first_published_row():
-    raw = load_german_credit().raw
-    assert raw is not None
-    first = GERMAN_CREDIT.binarise(raw.head(1)).iloc[0]
-    assert {column for column in first.index if first[column]} == {
-        *("checking:<0", "history:delayed-or-critical", "purpose:household"),
-        *("employed:>=4-years", "real-estate", "age_high", "housing:own", "skilled"),
-    }

@@ -14,7 +14,6 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
-from helpers.older import needs_counted_gaps
 from treeleak.auditing.disclosure.disclosure import few_behind, jointly_safe, remainders
 from treeleak.schema import Binary, Categorical, Schema
 
@@ -103,24 +102,6 @@ def test_the_search_finds_few_people_wherever_there_are_some(atoms, threshold):
     if found is not None:
         assert people[found].sum() < threshold
         assert rank(matrix[:, ~found]) < full
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(1, 12))
-def test_the_groups_of_one_column_hide_each_other(rows, threshold):
-    sets = np.repeat(np.eye(len(rows), dtype=bool), rows, axis=0).reshape(-1, len(rows))
-    kept = jointly_safe(sets, [None] * len(rows), threshold)
-    hidden = [n for n, k in zip(rows, kept, strict=True) if not k and n]
-    assert not any(k for n, k in zip(rows, kept, strict=True) if 0 < n < threshold)
-    # The rest and the total tell the sum of what is hidden: it must be of enough people.
-    assert not hidden or sum(hidden) >= threshold or sum(rows) < threshold
-    if not any(0 < n < threshold for n in rows):
-        assert all(k for n, k in zip(rows, kept, strict=True) if n)
-
-
-def test_what_goes_together_is_hidden_together():
-    sets = np.repeat([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]], [60, 3, 100], axis=0).astype(bool)
-    told = jointly_safe(sets, [0, 0, 1, 1], 10).tolist()
-    assert told in ([True, True, False, False], [False, False, True, True])
 
 
 def test_who_is_in_no_sum_hides_nobody():
@@ -279,16 +260,3 @@ def test_a_column_of_categories_and_one_within_it():
     internal = json.loads(audit.to_json(edition="internal"))
     assert len(internal["exposure"]["groups"]) == 2 + 2 + 4
     assert "behind" not in internal["exposure"]
-
-
-def test_who_differs_from_the_most_common_value_is_counted_with_what_is_missing():
-    needs_counted_gaps()
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.integers(0, 3, 60).astype(float), "b": rng.integers(0, 2, 60)})
-    X.loc[:39, "a"] = np.nan
-    y = rng.integers(0, 2, 60)
-    model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
-    schema = Schema((treeleak.schema.Ordinal("a", 0, 2, missing=True), Binary("b")))
-    exposure = treeleak.audit(model, X, y, schema=schema, time_limit=20).exposure
-    assert exposure.behind.others.sum(axis=0).tolist() == exposure.columns["others"].tolist()
-    assert exposure.columns["others"].iloc[0] == 20

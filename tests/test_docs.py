@@ -313,16 +313,6 @@ def test_pictures_are_well_formed_and_told_in_words_too(picture):
     assert len(alt.split()) > 10
 
 
-def test_the_guide_calls_the_parts_of_the_report_as_the_report_does():
-    guide = (ROOT / "docs/how-to-read-an-audit.md").read_text(encoding="utf-8")
-    named = re.findall(r"^\| \*([^*]+)\*", guide, re.MULTILINE)
-    pages = sorted((ROOT / "src/treeleak/report").glob("*.py"))
-    written = "".join(page.read_text(encoding="utf-8") for page in pages)
-    assert len(named) > 10
-    for title in named:
-        assert f'"{title}"' in written, title
-
-
 def test_the_reference_has_all_public_names():
     for module in ("treeleak", *(f"treeleak.{m}" for m in REFERENCE)):
         page = ROOT / "docs" / "api" / f"{module.rpartition('.')[2]}.rst"
@@ -382,16 +372,6 @@ def test_the_reference_of_commands_and_files_is_whole():
         keys = {key for part in parts for key in part.get("properties", {})}
         assert keys
         assert {key for key in keys if f"| `{key}` |" not in files} == set()
-
-
-def test_readme_and_guide_list_the_same_defences():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("about a leak")[2]
-    guide = (ROOT / "docs/defences.md").read_text(encoding="utf-8")
-    measures = re.findall(r"^\*\*(\d\. [^*]+?)\.\*\*", guide, re.MULTILINE)
-    listed = re.findall(r"^(\d\. [^\n]*)", readme.partition("\n## ")[0], re.MULTILINE)
-    assert len(listed) == len(measures) > 4
-    for short, measure in zip(listed, measures, strict=True):
-        assert short.startswith(measure)
 
 
 def test_citation_names_this_version_and_the_four_papers():

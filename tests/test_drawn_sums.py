@@ -12,13 +12,8 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
 from helpers.patient import AMPLE
-from treeleak.attacks.known_draws import particle_kernels as kernels
-from treeleak.attacks.known_draws.leaf_sums import Coordinates
-from treeleak.attacks.known_draws.particles import Fit, Known, by_particles
-from treeleak.attacks.known_draws.sums_dual import Candidates, Dual
-from treeleak.attacks.known_draws.sums_of_loss import _CANDIDATE, _Fit, _written
+from treeleak.attacks.known_draws.particles import by_particles
 from treeleak.core.clock import Clock
-from treeleak.core.parallel import Pool
 from treeleak.evidence import DrawnLossSums, SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.value_index import values_in
@@ -106,96 +101,6 @@ def test_the_true_rows_meet_what_leaves_sum_up(library, settings, seed):
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values())
-def test_the_dual_falls_as_its_slope_says(library):
-    X, y = table(40, 3)
-    _, evidence, partition = drawn(library, X, y, n_estimators=6)
-    dual, rng = Dual.of(evidence, partition), np.random.default_rng(0)
-    x = rng.normal(size=len(dual.right)) / dual.scale
-    step = rng.normal(size=len(x)) / dual.scale
-    with Pool() as pool:
-        look = dual.look(x, pool)
-        slope = (look.expected - dual.right) @ step
-        ahead, behind = (dual.look(x + h * step, pool).value for h in (0.01, -0.01))
-        assert (ahead - behind) / 0.02 == pytest.approx(slope, rel=1e-2, abs=1e-2)
-        assert look.mass.sum() == pytest.approx(len(X), rel=1e-4)
-        coordinates = dual.coordinates(x, pool)
-    assert_inverse(coordinates, rng.normal(size=len(x)), rng.normal(size=len(x)))
-
-
-def assert_inverse(coordinates: Coordinates, y, g):
-    x = coordinates.multipliers(y)
-    np.testing.assert_allclose(coordinates.from_multipliers(x), y, rtol=1e-6, atol=1e-8)
-    # <M y, g> = <y, M' g>
-    assert x @ g == pytest.approx(y @ coordinates.gradient(g), rel=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", LIBRARIES.values())
-def test_the_reaction_is_that_of_each_row_and_leaf(library):
-    X, y = table(15, 5, n_columns=3)
-    _, evidence, partition = drawn(library, X, y, n_estimators=3, learning_rate=0.3)
-    dual, rng = Dual.of(evidence, partition), np.random.default_rng(1)
-    x = 0.3 * rng.normal(size=len(dual.right)) / dual.scale
-    u = dual.probabilities(dual.scores(x), slice(0, len(X)))[0].astype(float)
-    every = np.indices(u.shape).reshape(2, -1)
-    dual = dual.among(Candidates.of(*every, len(X)))
-    with Pool() as pool:
-        found = dual.reaction(x, pool).reshape(u.shape)
-    n_trees = len(dual.draws.T)
-    a = dual.counts.astype(float).transpose(1, 2, 0)
-    leaf, draws = np.tile(dual.leaf.T, dual.n_classes), dual.draws.T
-    floor = 0.5 * (a**2).mean(axis=(0, 1))
-    due = np.zeros_like(u)
-    for t in range(n_trees):
-        for v in np.unique(leaf[t]):
-            there = leaf[t] == v
-            known = np.array([s.place[v] >= 0 for s in dual.sums])
-            if not known.any():
-                continue
-            part = np.where(there[:, None], a[:, t], 0.0)[:, known]
-            mean = (u @ part) * draws[t][:, None]
-            second = np.einsum("k,kj,ja,jb->ab", draws[t], u, part, part)
-            inverse = np.linalg.inv(second - mean.T @ mean + np.diag(floor[known]))
-            for k in np.flatnonzero(draws[t]):
-                due[k] += part @ inverse @ mean[k] - 0.5 * np.einsum(
-                    "ja,ab,jb->j", part, inverse, part
-                )
-    due -= (due * u).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found, due, rtol=1e-2, atol=1e-2)
-
-
-@pytest.mark.parametrize("library", [each for name, each in LIBRARIES.items() if name != "sklearn"])
-def test_moves_and_exchanges_cost_what_the_sums_say(library):
-    X, y = table(30, 11, n_columns=4)
-    _, evidence, partition = drawn(library, X, y, n_estimators=8)
-    dual, rng = Dual.of(evidence, partition), np.random.default_rng(2)
-    every = np.indices((len(X), dual.n_kinds)).reshape(2, -1)
-    dual = dual.among(Candidates.of(*every, len(X)))
-    best = rng.integers(0, dual.n_kinds, len(X))
-    # Statements that several leaves share, as GradientBoosting's, are weighed leaf by leaf.
-    assert all(each.alone for each in dual.sums)
-
-    def far(kinds):
-        label, at = np.divmod(kinds, len(dual.cell))
-        leaf = partition.signature[dual.cell[at]].astype(np.int64)
-        off = [(s.left(leaf, label) - s.right) / s.scale for s in evidence.statements()]
-        return float((np.concatenate(off) ** 2).sum())
-
-    with Pool() as pool:
-        cost = dual.costs(best, pool).reshape(len(X), dual.n_kinds)
-        change = dual.exchanges(best, np.arange(len(X)), pool)
-    now = far(best)
-    for k, kind in zip(rng.integers(0, len(X), 20), rng.integers(0, dual.n_kinds, 20), strict=True):
-        moved = best.copy()
-        moved[k] = kind
-        due, near = far(moved) - now, 1e-4 * now
-        assert cost[k, kind] - cost[k, best[k]] == pytest.approx(due, rel=1e-2, abs=near)
-        swapped, other = best.copy(), int(rng.integers(0, len(X)))
-        swapped[[k, other]] = best[[other, k]]
-        assert change[k, other] == pytest.approx(far(swapped) - now, rel=1e-2, abs=near)
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values())
 def test_rows_come_back_in_their_order_with_their_classes(library):
     X, y = table(60, 7)
     model, _, _ = drawn(library, X, y, n_estimators=120)
@@ -247,32 +152,6 @@ def raw(n_rows, seed):
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values())
-@pytest.mark.parametrize("settings", [{}, {"reg_alpha": 0.1}, {"scale_pos_weight": 3.0}])
-def test_particles_count_what_their_rows_do(library, settings):
-    X, y, schema = raw(40, 0)
-    model = fitted(library, X, y, n_estimators=12, **settings)
-    release = replace(to_release(model), n_rows=len(X))
-    make = DrawnLossSums.fitting(SamplingAssumptions(release, draws=known_draws(release).counts))
-    evidence = make(Geometry.of(release, schema))
-    known = Known.of(evidence, "")
-    fit = Fit.started(known, evidence, 0)
-    # Each particle stands where its row does.
-    for a, part in enumerate(evidence.geometry.parts):
-        own = X[list(part.attribute.columns)].to_numpy(float)
-        fit.particles.atoms[:, :, a] = part.holding(own, release).argmax(axis=1)[:, None]
-    fit.particles.label[:] = y.to_numpy()[:, None]
-    for k in range(len(X)):
-        for i in range(fit.particles.label.shape[1]):
-            kernels.settle(known.model, fit.particles, k, i)
-    kernels.expect(known.model, fit.particles, 1.0, fit.by_row, fit.mean, fit.spread)
-    off = np.abs(fit.mean - known.right)[known.present]
-    assert len(off)
-    assert off.max() < 1e-4
-    assert np.abs(fit.spread).max() < 1e-9
-    assert fit.missed(evidence) == 0
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values())
 def test_a_grid_too_large_to_list_still_says_what_rows_are_like(library):
     pytest.importorskip(library)
     X, y, schema = raw(60, 1)
@@ -291,16 +170,3 @@ def test_a_grid_too_large_to_list_still_says_what_rows_are_like(library):
     assert far < 0.6 * np.abs(X.to_numpy() - X.to_numpy()[::-1]).mean()
     label = rows.values[:, -1] - values.start[-2]
     assert (label == y.to_numpy()).mean() > 0.8
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values())
-def test_rows_of_which_no_kind_is_likely_are_written(library):
-    X, y = table(60, 2, n_columns=11)
-    _, evidence, partition = drawn(library, X, y, n_estimators=30)
-    dual = Dual.of(evidence, partition)
-    assert dual.n_kinds > 1 / _CANDIDATE
-    nothing = np.zeros(len(dual.right))
-    fit = _Fit(dual, 1.0, np.zeros(len(X), dtype=np.int64), 1, nothing, 0)
-    rows = _written(fit, evidence, partition, values_in(evidence.geometry))
-    assert rows.values.shape == (len(X), X.shape[1] + 1)
-    assert (rows.confidence < 1).all()

@@ -297,17 +297,6 @@ def test_totals_alone_are_counts_of_something(counts_are: str, kind: str, unit: 
     assert_same(release_from_dict(again), release)
 
 
-def test_labels_from_numpy_are_written_as_plain_ones():
-    release = release_from_dict(stump() | {"trees": stump()["trees"][:1], "classes": []})
-    object.__setattr__(release, "classes", (np.int64(3), np.str_("x"), np.bool_(True)))
-    assert json.loads(json.dumps(release_to_dict(release)["classes"])) == [3, "x", True]
-    object.__setattr__(release, "classes", (2**64, -(2**63) - 1))
-    assert release_from_dict(release_to_dict(release)).classes == (2**64, -(2**63) - 1)
-    object.__setattr__(release, "classes", ((1, 2),))
-    with pytest.raises(BadInput, match="class label"):
-        release_to_dict(release)
-
-
 def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
     release = release_from_dict(stump())
     object.__setattr__(release, "sampling", Sampling())
@@ -318,69 +307,31 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "other", 'neither "treeleak-release"'),
         (("version",), 1, "version 1; this program reads version 2"),
-        (("version",), True, "version True"),
         (("version",), 2.0, "version 2.0"),
-        (("columns",), ["a", "a"], "one name"),
-        (("columns",), ["a", 1], "columns[1] is 1, must be text"),
-        (("columns",), {}, "columns is {}, must be a list"),
-        (("trees",), None, "trees is None, must be a list"),
-        (("trees",), [], "trees is empty"),
-        (("surprise",), 1, "surprise"),
-        (("classes",), [None, 1], "classes[0] is None, must be text, true or false or a number"),
         (("classes",), [1, 1.0], "two classes"),
         (("classes",), [10**400, 1], "class label 1000"),
         (("classes",), [1], "tree 1, node 0: counts"),
-        (("counts_are",), "apples", "counts_are is 'apples'"),
-        (("float_type",), "object", "float_type is 'object'"),
-        (("n_rows",), -1, "n_rows is -1"),
-        (("n_rows",), 2.5, "n_rows is 2.5, must be a whole number"),
-        (("n_rows",), True, "n_rows is True, must be a whole number"),
         (("maybe_missing",), ["z"], "column 'z'"),
         (("one_hot",), {"g": ["z"]}, "column 'z'"),
-        (("one_hot",), {"g": "a"}, "one_hot: g is 'a', must be a list"),
         (("levels",), {"z": ["x"]}, "levels name 'z': no such column"),
-        (("levels",), {"a": "x"}, "levels: a is 'x', must be a list"),
-        (("levels",), {"a": [1]}, "levels: a[0] is 1, must be text"),
-        (("levels",), {"a": []}, "levels: a is empty"),
-        (("levels",), {"a": ["x", "x"]}, "levels of column 'a': none, or one appears twice"),
-        (("borders",), {"a": 1}, "borders: a is 1, must be a list"),
         (("borders",), {"a": [2, 1]}, "borders of column 'a': not ascending"),
         (("ranges",), {"z": [1, 2]}, "ranges name 'z': no such column"),
-        (("ranges",), {"a": [1]}, "ranges: a is [1], must be a list of 2"),
         (("ranges",), {"a": [1, math.inf]}, "ranges: a[1] is inf, must be a number"),
         (("ranges",), {"a": [2, 1]}, "range of column 'a': not two numbers, the least first"),
-        (("sampling",), {"kind": "magic"}, "kind is 'magic'"),
         (("sampling",), {"kind": "all", "n_draws": 3}, "n_draws"),
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1]}, "1 tree_seeds for 2 trees"),
         (("sampling",), {"kind": "bootstrap", "n_draws": -1}, "n_draws is -1, must be a whole"),
-        (("sampling",), {"kind": "bootstrap", "tree_seeds": [1, "x"]}, "tree_seeds[1] is 'x'"),
         (
             ("sampling",),
             {"kind": "bootstrap", "row_weights": [1, -1]},
             "row_weights[1] is -1, must be a number of 0 or more",
         ),
-        (("sampling",), {"kind": "disjoint", "n_draws": 3}, "n_draws"),
-        (("noise",), [], "noise is [], must be an object or null"),
-        (("noise",), {}, "noise: law is missing"),
         (("noise",), {"law": "magic"}, "noise: law is 'magic'"),
-        (
-            ("noise",),
-            {"law": ["laplace"]},
-            "noise: law is ['laplace'], must be one of discrete-laplace, laplace",
-        ),
-        (("noise",), {"law": "discrete-laplace"}, "noise: epsilon is missing"),
         (("noise",), {"law": "discrete-laplace", "epsilon": 0}, "noise: epsilon is 0"),
-        (("noise",), {"law": "discrete-laplace", "epsilon": True}, "noise: epsilon is True"),
-        (("noise",), {"law": "discrete-laplace", "epsilon": "1"}, "noise: epsilon is '1'"),
         (("noise",), {"law": "discrete-laplace", "epsilon": math.nan}, "noise: epsilon is nan"),
-        (("noise",), {"law": "discrete-laplace", "epsilon": 10**400}, "noise: epsilon is 1000"),
-        (("noise",), {"law": "discrete-laplace", "epsilon": 1, "sigma": 1}, "noise: unknown keys"),
         (("noise",), {"law": "laplace", "epsilon": 1e-300}, "noise: epsilon is 1e-300"),
-        (("noise",), {"law": "laplace", "epsilon": 1, "rounding": "up"}, "rounding is 'up'"),
         (("noise",), {"law": "gaussian", "sigma": 1e6}, "noise: sigma is 1000000.0"),
-        (("noise",), {"law": "label", "scale": 1}, "noise: rule is missing"),
         (
             ("noise",),
             {"law": "label", "rule": "exponential"},
@@ -388,11 +339,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         ),
         (("noise",), {"law": "label", "rule": "exponential", "scale": 0}, "noise: scale is 0"),
         (("noise",), {"law": "label", "rule": "majority", "scale": -1}, "noise: scale is -1"),
-        (("noise",), {"law": "label", "rule": "loudest"}, "noise: rule is 'loudest'"),
         (("counts_are",), "labels", "tree 1, node 1: counts name not exactly one class"),
-        (("trees", 1), [], "tree 1 is [], must be an object"),
-        (("trees", 1, "values"), [], "tree 1: unknown keys"),
-        (("trees", 1, "feature"), [], "tree 1: feature is empty"),
         (("trees", 1, "feature", 0), 2, "tree 1, node 0: feature is 2"),
         (("trees", 1, "feature", 0), -1, "tree 1, node 0: half a leaf"),
         (("trees", 1, "feature", 2), 0, "tree 1, node 2: half a leaf"),
@@ -400,14 +347,10 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("trees", 1, "left", 0), 10**8, "tree 1, node 0: left is 100000000"),
         (("trees", 1, "left", 0), 0, "tree 1, node 0: left is 0"),
         (("trees", 1, "right", 0), 1, "tree 1: "),
-        (("trees", 1, "right", 0), 10**30, "tree 1, node 0: right"),
         (("trees", 1, "right"), [2, -1], "right has 2 entries for 3 nodes"),
         (("trees", 1, "threshold", 0), None, "tree 1, node 0: half a leaf"),
-        (("trees", 1, "threshold", 0), "nan", "tree 1, node 0: threshold is 'nan'"),
-        (("trees", 1, "threshold", 0), True, "tree 1, node 0: threshold is True"),
         (("trees", 1, "threshold", 0), 10**400, "tree 1, node 0: threshold is 1000"),
         (("trees", 1, "threshold", 0), math.inf, "tree 1, node 0: threshold is inf"),
-        (("trees", 1, "threshold", 0), [], "tree 1, node 0: threshold is []"),
         (
             ("trees", 1, "counts", 2),
             [1, 2, 3],
@@ -417,14 +360,11 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("trees", 1, "counts", 2), [1, 0.5], "tree 1, node 2: counts hold 0.5"),
         (("trees", 1, "counts", 2), [1e300, 1], "tree 1, node 2: counts hold 1e+300"),
         (("trees", 1, "totals"), [10**9, 1, 1], "tree 1, node 0: totals hold 1e+09"),
-        (("trees", 1, "totals"), [1, 2, None], "tree 1, node 2: totals is None"),
         (("trees", 1, "counts", 0), [2, 4], "tree 1, node 0: counts hold [2. 4.]"),
         (("trees", 1, "counts", 2), [-2, 1], "tree 1, node 2: counts are negative"),
         (("trees", 1, "totals"), [6, 1, 2], "tree 1, node 0: totals hold 6.0"),
         (("trees", 1, "totals"), [6, 1, 5], "the counts of all classes are 5"),
         (("trees", 1, "distinct"), [6, 1, 2], "tree 1, node 0: distinct hold 6"),
-        (("trees", 1, "distinct"), [1, 2, -1], "tree 1, node 2: distinct is -1"),
-        (("trees", 1, "missing_left"), [0, 0, 0], "tree 1, node 0: missing_left is 0"),
     ],
 )
 def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):

@@ -139,48 +139,6 @@ def test_a_group_of_columns_is_named_without_its_categories():
     ]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_columns_groups_and_rows_are_those_of_one_matching(data):
-    X, y, schema = data
-    X = X.assign(region=["north", "south", "west"] * 20, score=np.arange(60.0))
-    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0)
-    forest.fit(X[list(schema.columns)], y)
-    found = treeleak.audit(forest, X, y, schema=schema, groups=["region", "score", "age"])
-    pairs, exposed = found.measurement.pairs, found.exposure
-    true, rebuilt = found.truth.X, found.reconstruction.X
-    names = labels_of(schema)
-    differs = rebuilt[true.columns].to_numpy() != true.iloc[pairs.true].to_numpy()
-    wrong = pd.DataFrame(differs, columns=true.columns)
-    by_name = pd.DataFrame({n: wrong[list(a.columns)].any(axis=1) for n, a in names.items()})
-    assert 0 < by_name.to_numpy().mean() < 0.5
-    np.testing.assert_allclose(exposed.columns["right"], 1 - by_name.mean())
-    for name, attribute in names.items():
-        most = true[list(attribute.columns)].value_counts().iloc[0]
-        assert exposed.columns.loc[name, "majority"] == pytest.approx(most / 60)
-        assert exposed.columns.loc[name, "others"] == 60 - most
-    rows = exposed.rows.set_index("row")
-    assert len(rows) == 60
-    np.testing.assert_array_equal(rows["matched"].sort_index(), pairs.true)
-    np.testing.assert_array_equal(rows["wrong"].sort_index(), by_name.sum(axis=1))
-    order = list(zip(~rows["proved"], -rows["sure"], strict=True))
-    assert order == sorted(order)
-    errors = pd.Series(wrong.mean(axis=1).to_numpy(), index=pairs.true).sort_index()
-    groups = exposed.groups.set_index(["column", "group"])
-    assert groups.loc["class", "rows"].sum() == 60
-    assert list(dict.fromkeys(exposed.groups["column"])) == ["class", "region", "score", "age"]
-    for k, region in enumerate(["north", "south", "west"]):
-        line = groups.loc[("region", region)]
-        assert line["rows"] == 20
-        assert line["error"] == pytest.approx(errors[errors.index % 3 == k].mean())
-        assert line["exact"] == pytest.approx((errors[errors.index % 3 == k] == 0).mean())
-        assert line["error"] < line["guess"]
-    assert list(groups.loc["score"].index) == [
-        "lowest quarter", "second quarter", "third quarter", "highest quarter"
-    ]  # fmt: skip
-    assert set(groups.loc["age"].index) <= {c for c in X if c.startswith("age")}
-    assert groups["rows"].sum() == 4 * 60
-
-
 @given(st.integers(0, 10_000))
 def test_words_of_a_leaf_hold_for_its_rows_and_no_others(seed):
     rng = np.random.default_rng(seed)
@@ -198,18 +156,6 @@ def test_words_of_a_leaf_hold_for_its_rows_and_no_others(seed):
         # Words are rounded to six digits.
         inside = X.eval(python) if said != "anywhere" else pd.Series(True, index=X.index)
         np.testing.assert_array_equal(inside, leaves == leaf)
-
-
-@pytest.mark.slow
-def test_without_training_rows_only_what_the_attack_expects_is_told(data):
-    X, y, schema = data
-    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
-    exposed = treeleak.audit(forest, schema=schema).exposure
-    unknown = ["right", "guess", "majority", "others"]
-    assert exposed.columns[unknown].isna().all(axis=None)
-    assert exposed.columns[["expected", "proved"]].notna().all(axis=None)
-    assert exposed.groups.empty
-    assert exposed.rows[["matched", "wrong"]].isna().all(axis=None)
 
 
 @pytest.mark.slow
@@ -249,49 +195,3 @@ def test_small_groups_are_one_line_without_figures(audited):
     assert told[2]["group"].startswith("groups under 10 rows, and")
     assert told[2]["rows"] is None
     assert [g["group"] for g in found.to_dict("internal")["exposure"]["groups"]] == list("wxyzuv")
-
-
-def test_figures_come_as_a_table(audited):
-    table = audited.to_frame().set_index(["part", "figure"])["value"]
-    assert table["verdict", "verdict"] == audited.verdict
-    assert table["counts", "total: single"] == audited.counts.total["single"]
-    assert table["measurement", "error"] == audited.measurement.error
-    assert table["exposure", "recovered: proved"] == audited.exposure.recovered.proved
-    right = audited.exposure.columns.loc["age", "right"]
-    assert table["exposure", "columns: age: right"] == pytest.approx(right)
-    error = audited.exposure.groups.set_index("group").loc["0", "error"]
-    assert table["exposure", "groups: class, 0: error"] == pytest.approx(error)
-    share = audited.article29.singling_out.success.share
-    assert table["article29", "singling_out: success: share"] == share
-    few = audited.to_frame("internal").shape[0] - len(table)
-    assert few > 0
-    assert table.index.is_unique
-    assert not any("rows: " in figure or "leaves" in figure for part, figure in table.index
-                   if part == "exposure")  # fmt: skip
-
-
-@pytest.mark.slow
-def test_tables_may_be_arrays_lists_and_series(data):
-    # Few rows and columns: the attack and its guesses end long before the time is up.
-    X, y = data[0][list(data[2].columns)].iloc[:25, :5], data[1].iloc[:25]
-    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0)
-    forest.fit(X.to_numpy(), y)
-    renamed = Schema([treeleak.Binary(f"x{i}") for i in range(X.shape[1])])
-    forms = [
-        (X.to_numpy(), y.to_numpy(), X.to_numpy()[::-1]),
-        (X, y, X.iloc[::-1]),
-        (X.to_numpy().tolist(), y.tolist(), X.to_numpy()[::-1].tolist()),
-        (X.to_numpy(), pd.DataFrame({"y": y}), X.to_numpy()[::-1]),
-    ]
-    tables = []
-    for rows, labels, control in forms:
-        found = treeleak.audit(
-            forest, rows, labels, schema=renamed, control=control, sensitive=["x0"],
-            groups=["x1"], time_limit=300,
-        )  # fmt: skip
-        table = found.to_frame()
-        tables.append(table[~table["figure"].isin(["seconds"])])
-        assert len(found.article29.inference) == 1
-        assert set(found.exposure.groups["column"]) == {"class", "x1"}
-    for table in tables[1:]:
-        pd.testing.assert_frame_equal(table, tables[0])

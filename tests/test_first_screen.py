@@ -91,8 +91,3 @@ def test_nothing_is_called_compared_without_training_rows():
     for measured in (None, {"exact_rows": 0.5, "located_rows": 0.9}):
         answer, _ = _may_it(found | {"measurement": measured})
         assert ("baselines" in answer) == (measured is not None)
-
-
-def test_no_figure_reads_as_a_draft(audited):
-    assert "DRAFT)" not in audited.to_html()
-    assert "DRAFT)" not in audited.headline

@@ -11,8 +11,8 @@ import treeleak
 from helpers.cli import run
 from helpers.examples import spread
 from helpers.other_files import FOLDERS, OTHER_FILES
-from treeleak.core.errors import BadModel, BadSchema, NotCovered
-from treeleak.release import read_model, to_release
+from treeleak.core.errors import BadModel
+from treeleak.release import read_model
 
 X = pd.DataFrame({"priors": [0, 1] * 10, "sex": [0, 0, 1, 1] * 5})
 Y = [0, 1] * 10
@@ -43,27 +43,6 @@ def test_of_a_folder_the_model_in_it_is_named(tmp_path, name):
         read_model(tmp_path)
 
 
-def test_each_kind_of_file_gets_a_sentence_of_its_own(tmp_path):
-    said = {}
-    for name, (_, make) in OTHER_FILES.items():
-        (tmp_path / name).write_bytes(make())
-        with pytest.raises((BadModel, NotCovered)) as error:
-            to_release(tmp_path / name)
-        text = str(error.value).replace(str(tmp_path / name), "")
-        if "--trust-pickle" not in text:
-            said[name] = text
-    alike = [sorted(own) for own in ({n for n in said if said[n] == t} for t in said.values())]
-    assert len(said) > 30
-    # Ways to pack a folder, to save weights, and a picture in two formats.
-    pairs = (
-        ["other.zip", "packed.tar", "packed.tar.gz"],
-        ["keras.json", "model.keras"],
-        ["model.pt", "old.pt"],
-        ["paper.pdf", "picture.png"],
-    )
-    assert [own for own in alike if len(own) > 1 and own not in pairs] == []
-
-
 @pytest.mark.parametrize(
     ("content", "name"),
     [
@@ -81,20 +60,6 @@ def test_a_file_of_a_boosting_library_that_is_not_read_is_named(tmp_path, conten
     (tmp_path / "model").write_bytes(content)
     with pytest.raises(BadModel, match=name):
         read_model(tmp_path / "model")
-
-
-def test_a_pickle_that_python_2_wrote_is_read(tmp_path):
-    """Its bytes stand as text, which is not ASCII."""
-    raw = np.array([1.5, -2.25]).tobytes()
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01btR"
-        b"(K\x01(K\x02tcnumpy\ndtype\n(U\x02f8K\x00K\x01tR(K\x03U\x01<NNNJ\xff\xff\xff\xff"
-        b"J\xff\xff\xff\xffK\x00tb\x89U" + bytes([len(raw)]) + raw + b"tb"
-    )
-    model = b"\x80\x02csklearn.tree.tree\nTree\n)\x81}U\x06valuesq\x00" + array + b"sb."
-    (tmp_path / "old.pkl").write_bytes(model)
-    stored = read_model(tmp_path / "old.pkl", trust_pickle=True)
-    assert stored.get("values").tolist() == [1.5, -2.25]
 
 
 def test_an_object_that_cython_pickled_is_one_of_its_class(tmp_path):
@@ -153,36 +118,6 @@ def test_an_option_of_another_command_is_said_to_be(tmp_path):
     said = " ".join(run("audit", model(tmp_path)[0], "--space", "input").stderr.split())
     assert "it is an option of treeleak reconstruct" in said
     assert "--schema" in run("audit", "m", "--shema", "s").stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--label", "agian"), "did you mean 'again'?"),
-        (("--label", "again", "--sensitive", "prior"), "did you mean 'priors'?"),
-        (("--label", "again", "--groups", "sexx"), "did you mean 'sex'?"),
-    ],
-)
-def test_a_misspelt_column_is_answered_by_the_one_that_is_meant(tmp_path, options, said):
-    file, train = model(tmp_path)
-    result = run("audit", file, "--train", train, *options)
-    assert result.exit_code == 2
-    assert said in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("version = 1\n[[attribut]]\n", "did you mean 'attribute'?"),
-        ('version = 1\n[[attribute]]\nkind = "binray"\nname = "a"', "did you mean 'binary'?"),
-        ('version = 1\n[[attribute]]\nkind="ordinal"\nname="a"\nlwo=1', "did you mean 'low'?"),
-    ],
-)
-def test_a_misspelt_key_of_a_schema_is_found(tmp_path, text, said):
-    (tmp_path / "s.toml").write_text(text)
-    with pytest.raises(BadSchema) as error:
-        treeleak.Schema.read(tmp_path / "s.toml")
-    assert said in str(error.value)
 
 
 def test_an_empty_cell_of_the_training_rows_is_named_by_its_place(tmp_path):

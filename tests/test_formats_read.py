@@ -91,19 +91,6 @@ def test_a_schema_from_rows_with_texts_has_their_categories(file, rows, column, 
     assert labels is None or set(found["labels"]) == labels
 
 
-def test_texts_of_a_column_that_no_tree_tests_are_categories_of_the_rows(tmp_path):
-    X = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [0.0, 0.0, 0.0]})
-    tree = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 1])
-    (tmp_path / "t.pmml").write_bytes(document(tree, ["a", "b"], [0, 1]))
-    X.assign(b=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
-    rows = ["--train", tmp_path / "rows.csv", "--label", "label"]
-    said = run("schema", tmp_path / "t.pmml", *rows).stdout
-    assert tomllib.loads(said)["attribute"][1]["labels"] == ["x", "y"]
-    X.assign(a=["y", "x", "y"], label=[0, 1, 1]).to_csv(tmp_path / "rows.csv", index=False)
-    refused = run("schema", tmp_path / "t.pmml", *rows)
-    assert (refused.exit_code, "another encoding" in refused.stderr) == (2, True)
-
-
 @pytest.mark.parametrize("command", ["schema", "audit"])
 def test_of_factors_of_ranger_r_makes_the_codes(command):
     rows = MODELS / "r" / "ranger_classification.rows.csv"

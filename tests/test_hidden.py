@@ -17,21 +17,17 @@ from sklearn.ensemble import RandomForestClassifier
 from helpers.brute_force import rows_in
 from helpers.cases import Drawn, some_drawn
 from helpers.grids import all_points, cuts_for, shuffled
-from helpers.patient import AMPLE
 from helpers.releases import bootstrap_draws, drawn, random_tree
 from helpers.tables_of import labelled
 from treeleak.attacks.posterior import hidden_draws as hidden
-from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
-from treeleak.datasets import load_compas
-from treeleak.metrics import match_rows, random_baseline, reconstruction_error
+from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
 from treeleak.reconstruction.run import reconstruct
-from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Implies, Linear, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.population import Population
 from treeleak.side_information.side_information import KnownParts, SideInformation
@@ -150,64 +146,9 @@ def known_parts(case, known):
 # ---------------------------------------------------------------------------------- end to end
 
 
-SMALL = replace(SHORT, cooling=10, between=3, samples=10, sweeps=60.0)
-LONGER = replace(SMALL, chains=4, sweeps=200.0)
-
-
-def compas(n_rows, n_trees, seed=0, n_draws=None, depth=None):
-    """A forest over rows of the bundled table."""
-    data = load_compas()
-    rows = np.random.default_rng(seed).choice(len(data.X), n_rows, replace=False)
-    X, y = data.X.iloc[rows], data.y.iloc[rows]
-    forest = RandomForestClassifier(
-        n_trees, max_depth=depth, max_samples=n_draws, random_state=seed
-    ).fit(X, y)
-    codes = np.searchsorted(forest.classes_, y)
-    b = np.zeros((n_trees, n_rows), dtype=np.uint8)
-    table = X.to_numpy(dtype=float)
-    return Drawn(to_release(forest), data.schema, b, table, codes, False)
-
-
 def error_of(answer, case):
     X, _ = labelled(answer.rows[0].values, answer, case.release.n_features)
     return reconstruction_error(X, case.X)
-
-
-@pytest.mark.slow
-def test_confidence_is_what_comes_true():
-    said, true = [], []
-    for seed in range(6):
-        case = compas(15, 4, seed, depth=3)
-        answer = attacked(case, plan=LONGER)
-        (rows,) = answer.rows
-        X, _ = labelled(rows.values, answer, case.release.n_features)
-        right = case.X[match_rows(X, case.X)] == X
-        for a, part in enumerate(answer.values.parts):
-            said += rows.confidence[:, a].tolist()
-            true += right[:, part.columns].all(axis=1).tolist()
-    said, true = np.array(said), np.array(true)
-    assert abs(said.mean() - true.mean()) < 0.06
-    most = said > np.quantile(said, 0.7)
-    assert true[most].mean() > true[~most].mean() + 0.05
-
-
-def test_a_grid_too_large_to_list_is_walked_all_the_same(no_table_of_leaves):
-    case = compas(20, 10)
-    assert not case.schema.rules
-    answer = attacked(case, plan=SMALL)
-    check(answer, case, True)
-    assert error_of(answer, case) < 0.5 * random_baseline(case.X, case.schema).mean
-
-
-@pytest.mark.slow
-@with_some(SEEDS, st.booleans())
-@settings(max_examples=15)
-def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):
-    case = ruled_case(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "MAX_TABLE", 64)
-        patch.setattr(targets, "_long", lambda values: True)
-        check(attacked(case, distinct), case, distinct)
 
 
 def test_a_rule_of_too_many_values_is_refused():
@@ -360,21 +301,3 @@ def test_numbers_that_no_draws_give_are_named(leaf, changed, distinct, why):
     assert str(answer.contradiction) == why
     assert answer.rows == ()
     assert answer.samples is None
-
-
-# ---------------------------------------------------------------------------------- the measure
-
-
-@pytest.mark.slow
-def test_a_population_says_what_no_tree_tests():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 2, (30, 3)), columns=list("abc")).assign(c=0)
-    forest = RandomForestClassifier(20, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
-    schema = Schema.from_columns(X.columns)
-    result = reconstruct(
-        forest, schema, bootstrap="hidden", time_limit=AMPLE, population={"c": 0.95}
-    )  # fmt: skip
-    assert result.X["c"].mean() > 0.85
-    assert 0.9 < result.expectation(lambda rows, _: rows["c"].mean()).mean < 0.99
-    without = result.without_population.expectation(lambda rows, _: rows["c"].mean())
-    assert without.mean < 0.9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import pickle
 import warnings
 import zipfile
@@ -64,13 +63,12 @@ from helpers.cli import run
 from helpers.examples import examples, spread
 from helpers.hidden_rows import WAYS, clean
 from helpers.older import made, sklearn_since
-from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
 from treeleak.auditing.inventory.owners import hides_bits
-from treeleak.auditing.inventory.stored_rows import Table, _share_of_draws
+from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive
 from treeleak.hardening.steps import without_unknown
@@ -235,19 +233,6 @@ def test_the_gate_lets_a_clean_model_pass(gate):
     assert status(path) == 0
 
 
-def test_a_policy_may_allow_unknown_parts(gate):
-    folder, status = gate
-    model = clean()[0]
-    model.remark = "made in May"
-    skops.io.dump(model, folder / "remark.skops")
-    assert status(folder / "remark.skops") == 4
-    (folder / "loose.toml").write_text('name = "L"\n[limits]\nunknown_parts = 1\n')
-    found = treeleak.audit(folder / "remark.skops", time_limit=2)
-    assert found.verdict == OPEN
-    ruling = judge(found, read_policy(folder / "loose.toml"))
-    assert {c.key: c.state for c in ruling.checks}["unknown_parts"] == "met"
-
-
 def test_no_leak_is_not_said_while_something_is_unknown():
     no_leak, leak = Finding("reconstruction", NO_LEAK, ()), Finding("reconstruction", LEAK, ())
     open_ = Finding("inventory", OPEN, ())
@@ -257,18 +242,6 @@ def test_no_leak_is_not_said_while_something_is_unknown():
     assert overall([no_leak, open_]) == OPEN
     assert overall([no_leak, open_, leak]) == LEAK
     assert overall([no_leak, Finding("uncertainty", OPEN, ())]) == NO_LEAK
-
-
-@pytest.mark.slow
-def test_hardening_shows_that_nothing_unknown_is_left(tmp_path):
-    model, X, _, schema = clean()
-    path, out = tmp_path / "model.skops", tmp_path / "out.skops"
-    model.table_ = X.to_numpy().tolist()
-    skops.io.dump(model, path)
-    done = treeleak.harden(path, out, "unknown", X, schema=schema, time_limit=2)
-    assert [s.changed for s in done.states] == [False, True]
-    assert not any(e.unknown or e.rows for e in done.audit.inventory)
-    assert done.answers.changed_labels == 0
 
 
 # ------------------------------------------------------------------------------- clean models
@@ -546,16 +519,6 @@ def test_the_shape_of_trees_is_not_taken_for_rows(seed):
     assert table.stands_in(X.to_numpy().tolist())
 
 
-@examples(200, fast=20)
-@given(st.integers(1, 30), st.integers(0, 60), st.data())
-def test_the_share_of_draws_is_that_of_all_draws(n, others, data):
-    drawn = data.draw(st.integers(1, n + others))
-    least = data.draw(st.integers(0, min(n, drawn)))
-    ways = [math.comb(n, k) * math.comb(others, drawn - k) for k in range(least, min(n, drawn) + 1)]
-    expected = sum(ways) / math.comb(n + others, drawn)
-    assert _share_of_draws(least, n, drawn, others) == pytest.approx(expected, rel=1e-6)
-
-
 # --------------------------------------------------------------------------- bytes of an archive
 
 
@@ -584,14 +547,3 @@ def test_records_are_written_without_what_was_in_memory():
     content = write_npy(records)
     assert not odd_header(content, parse_npy(content, "x"))
     assert parse_npy(content, "x").tobytes() == plain.tobytes()
-
-
-@pytest.mark.slow
-def test_classes_that_every_tree_repeats_are_no_rows():
-    """0 and 1, twenty times over, hold 01010 and 10101: rows of many tables of five flags."""
-    rng = np.random.default_rng(5)
-    X = pd.DataFrame({name: rng.integers(0, 2, 80) for name in "abcde"})
-    y = (X.sum(axis=1) + rng.integers(0, 2, 80) > 3).astype(int)
-    forest = RandomForestClassifier(20, max_depth=2, bootstrap=False, random_state=3).fit(X, y)
-    found = treeleak.audit(forest, X, y, time_limit=1).inventory
-    assert not [entry for entry in found if entry.what == "training rows in an unknown part"]

@@ -88,14 +88,6 @@ def test_no_name_hides_a_module(package):
             assert getattr(package, found.name) is module
 
 
-@pytest.mark.slow
-def test_every_room_is_an_attribute():
-    """Whether it was imported for itself or not: what imports it is not looked at."""
-    rooms = {m.name for m in pkgutil.iter_modules(treeleak.__path__) if m.ispkg} - {"cli"}
-    for room in rooms:
-        assert treeleak.__getattr__(room) is importlib.import_module(f"treeleak.{room}")
-
-
 def test_errors_are_where_users_meet_them():
     own = {
         n
@@ -113,13 +105,6 @@ def test_names_are_listed_and_others_are_no_names():
         _ = treeleak.nothing
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = treeleak.report.nothing
-
-
-@pytest.mark.slow
-def test_what_notebooks_show_is_found_when_it_is_asked_for():
-    assert loaded_by("import treeleak; treeleak.Audit._repr_html_", ("jinja2",)) == []
-    with pytest.raises(AttributeError, match="'int' object has no attribute"):
-        treeleak.Audit._repr_html_(1)
 
 
 # ------------------------------------------------------------------------- nothing opens a socket

@@ -39,17 +39,12 @@ def below(x: float) -> float:
     ("cuts", "expected"),
     [
         ([below(1)], Binary("a")),
-        ([below(0.5)], Binary("a")),
         ([1.0000000180025095e-35], Binary("a")),
         ([below(1), below(4)], Ordinal("a", 0, 4)),
-        ([below(1.5), below(2.5)], Ordinal("a", 1, 3)),
         ([1.0000000180025095e-35, 1.5000000000000002, 3.5000000000000004], Ordinal("a", 0, 4)),
         ([-1.0000000180025095e-35, 0.5000000000000001], Ordinal("a", -1, 1)),
-        ([below(1), below(1.25)], Numeric("a")),
         ([1.0], Numeric("a")),
-        ([2.0**24, 2.0**25], Numeric("a")),
         ([below(2.0**22), 1e300], Numeric("a")),
-        ([-1e300], Numeric("a")),
     ],
 )
 def test_thresholds_of_boosted_models_count_as_halfway(cuts, expected):
@@ -63,22 +58,15 @@ TINY = 1.0000000180025095e-35
     ("cuts", "ends", "expected"),
     [
         ([TINY], (0, 1), Binary("a")),
-        ([0.5], (0, 1), Binary("a")),
         ([TINY], (0, 7), Numeric("a", 0, 7)),
-        ([TINY], (0, 0.8), Numeric("a", 0, 0.8)),
         ([0.5, 0.25], (0, 1), Numeric("a", 0, 1)),
-        ([1.5], (1, 2), Ordinal("a", 1, 2)),
-        ([36.5], (20, 50), Numeric("a", 20, 50)),
         ([20.5, 36.5], (17, 90), Ordinal("a", 17, 90)),
         ([20.5, 36.5], (17, 90.25), Numeric("a", 17, 90.25)),
         ([-1.5, 0.5], (-9, 2.0**60), Numeric("a", -9, 2.0**60)),
         ([1e300], (3, 8.5), Numeric("a", 3, 8.5)),
-        ([1e300, TINY], (0, 1), Binary("a")),
         ([0.5, 36.5], (1, 20), Ordinal("a", 0, 37)),
         ([2.25], (5, 20), Numeric("a")),
-        ([2.25], (2, 2), Numeric("a")),
         ([], (0, 1), Numeric("a", 0, 1)),
-        ([], (-3, 4), Numeric("a", -3, 4)),
     ],
 )
 def test_ends_that_the_file_holds_are_those_of_the_domain(cuts, ends, expected):
@@ -112,15 +100,11 @@ def test_groups_that_something_speaks_against_are_dropped(cuts, options):
     ("values", "cuts", "expected"),
     [
         ([0, 1, 1], [0.5], Binary("a")),
-        ([0, 0, 0], [], Binary("a")),
-        ([True, False, True], [0.5], Binary("a")),
         ([0.0, 1.0, np.nan], [0.5], Binary("a", missing=True)),
         ([0, 1, 1], [1.5], Ordinal("a", 0, 2)),
-        ([3, 7, 4], [3.5], Ordinal("a", 3, 7)),
         ([3, 7, 4], [1.5, 8.2], Ordinal("a", 1, 9)),
         ([0.5, 2, 1], [1.2], Numeric("a", 0.5, 2)),
         ([np.nan] * 3, [1.5, 2.5], Ordinal("a", 1, 3, missing=True)),
-        ([1, 2, 0], [math.inf], Ordinal("a", 0, 2)),
     ],
 )
 def test_rows_decide_where_there_are_any(values, cuts, expected):
@@ -142,13 +126,6 @@ def test_rows_that_do_not_fit_the_model_are_refused(X, says):
         infer_schema(make_release({"a": [0.5]}), X)
 
 
-CUTS = st.floats(-5, 5).map(lambda x: round(x * 4) / 4) | st.floats(-1e300, 1e300)
-# As XGBoost and LightGBM write them.
-CUTS |= st.integers(-9, 9).map(lambda x: below(x / 2))
-CUTS |= st.integers(-9, 9).map(lambda x: float(np.nextafter(x / 2, np.inf)))
-CUTS |= st.sampled_from([1.0000000180025095e-35, -1.0000000180025095e-35])
-
-
 def test_remarks_name_what_nothing_in_the_model_states():
     release = make_release({"a": [20.5, 36.5], "b": [], "c": [2.25], "d": []}, ranges={"d": (0, 9)})
     ends, kind, *others = suggest_schema(release)[1][1:]
@@ -159,22 +136,6 @@ def test_remarks_name_what_nothing_in_the_model_states():
     assert suggest_schema(texts)[1][0].startswith("'a': the file holds hashes of texts")
     X = pd.DataFrame({"a": [21, 30], "b": [0, 1], "c": [1.0, 2.5], "d": [0, 9]})
     assert not [r for r in suggest_schema(release, X)[1] if "widen" in r or "no tree" in r]
-
-
-def test_groups_are_proposed_by_name_and_marked_as_guesses():
-    names = ["job:a", "job:b", "sex", "age=1", "age=2", "_x", "_y", "one_alone"]
-    schema, remarks = suggest_schema(make_release({n: [0.5] for n in names}))
-    assert schema == Schema(
-        [
-            OneHot("job", ("job:a", "job:b")),
-            Binary("sex"),
-            OneHot("age", ("age=1", "age=2")),
-            *map(Binary, names[5:]),
-        ]
-    )
-    assert len(remarks) == 2
-    assert all("guess from the names alone" in r for r in remarks)
-    assert "'job:a', 'job:b'" in remarks[0]
 
 
 @pytest.mark.parametrize(
@@ -207,22 +168,6 @@ def test_rows_decide_on_the_groups_proposed(rows, group, says):
 def test_a_domain_that_excludes_a_threshold_is_refused(attribute, cut):
     with pytest.raises(BadSchema, match=f"'a'.*<= {cut:g}"):
         check_schema(Schema([attribute]), make_release({"a": [cut]}))
-
-
-@pytest.mark.parametrize(
-    ("attribute", "cut"),
-    [
-        (Binary("a"), 0.0),
-        (OneHot("g", ("a",), at_most_one=True), 0.5),
-        (Ordinal("a", 2, 4), 2.0),
-        (Numeric("a", 0, 1), 0.0),
-        (Numeric("a"), 1e300),
-        (Categorical("a", (3, 5)), 3.5),
-        (Binary("a", missing=True), math.inf),
-    ],
-)
-def test_a_domain_that_reaches_both_branches_is_accepted(attribute, cut):
-    assert check_schema(Schema([attribute]), make_release({"a": [cut]})) == []
 
 
 LEVELS = {"job": ("clerk", "nurse", "pilot")}

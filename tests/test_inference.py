@@ -1,7 +1,6 @@
 """Singling out and attribute inference: statistics by brute force, attacks by simulation."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,20 +8,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.documents import valid
 from treeleak.auditing.assessors.article29 import risks_of
-from treeleak.core.errors import BadInput
 from treeleak.metrics.inference import (
     Rate,
     Risk,
     commonest,
     is_right,
     nearest_values,
-    wilson,
 )
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
@@ -30,12 +26,6 @@ from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
 # ---------------------------------------------------------------------------------- statistics
-
-
-def test_nothing_tried_tells_nothing():
-    assert wilson(0, 0) == (0.0, 1.0)
-    with pytest.raises(BadInput, match="3 successes in 2 tries"):
-        wilson(3, 2)
 
 
 rates = st.integers(0, 40).flatmap(lambda n: st.builds(Rate, st.integers(0, n), st.just(n)))
@@ -60,27 +50,6 @@ def test_intervals_of_no_risk_cover_nothing_as_often_as_they_say():
     ]
     # One side of a 95 % interval: one in forty is above.
     assert 0.96 < np.mean(covered) < 0.99
-
-
-small = arrays(np.int64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(0, 2))
-
-
-@given(small, small, st.data())
-def test_nearest_values_are_the_most_common_of_the_nearest_rows(people, rows, data):
-    values = np.array(
-        data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=len(rows),
-                           max_size=len(rows)))
-    )  # fmt: skip
-    guessed = nearest_values(people.astype(float), rows.astype(float), values)
-    order = np.random.default_rng(0).permutation(len(rows))
-    again = nearest_values(people.astype(float), rows[order].astype(float), values[order])
-    np.testing.assert_array_equal(guessed, again)
-    usual = Counter(map(str, values))
-    for person, guess in zip(people, guessed, strict=True):
-        off = np.abs(rows - person).sum(axis=1)
-        votes = Counter(map(str, values[off == off.min()]))
-        best = max((n, usual[v]) for v, n in votes.items())
-        assert (votes[str(guess)], usual[str(guess)]) == best
 
 
 def test_of_many_values_the_mean_is_guessed():
@@ -179,40 +148,6 @@ def test_who_has_the_rows_links_records_and_who_has_others_does_not(case):
 
 
 @pytest.mark.slow
-def test_the_order_of_the_rows_makes_no_difference(case):
-    X, release, rebuilt = case
-    rows = population(300, 3)
-    mixed = rows.sample(frac=1, random_state=1).reset_index(drop=True)
-    one, two = (risks_of(replace(rebuilt, X=r), release, X, SENSITIVE) for r in (rows, mixed))
-    assert one == two
-
-
-def test_a_group_of_columns_can_be_named_by_any_of_them(case):
-    X, release, rebuilt = case
-    one, two = (risks_of(rebuilt, release, X, [name]) for name in ("work", "work_b"))
-    assert one.inference[0].column == two.inference[0].column == "work"
-    assert one.inference[0].risk.success == two.inference[0].risk.success
-
-
-@pytest.mark.slow
-def test_few_control_rows_say_nothing_of_singling_out(case):
-    X, release, rebuilt = case
-    found = risks_of(rebuilt, release, X, ["ill"], population(100, 5))
-    assert found.singling_out.control is None
-    assert found.inference[0].risk.control.n == 100
-
-
-@pytest.mark.slow
-def test_many_people_are_tried_in_part(case):
-    X, release, rebuilt = case
-    many = pd.concat([X] * 100, ignore_index=True)
-    wide = replace(rebuilt, X=population(40_000, 1), known=None)
-    found = risks_of(wide, release, many, ["ill"])
-    assert found.inference[0].n_rows == 30_000
-    assert found.inference[0].risk.success.n == 2_500
-
-
-@pytest.mark.slow
 def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     X = case[0][:120]
     X = X.assign(rare=(np.arange(120) < 4).astype(float))
@@ -232,22 +167,3 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     assert told["exposure"]["columns_left_out"] == 1
     internal = valid(json.loads(found.to_json(edition="internal")))
     assert [i["column"] for i in internal["article29"]["inference"]] == ["ill", "rare"]
-
-
-@pytest.mark.slow
-def test_what_was_asked_for_and_cannot_be_told_is_said(case):
-    X, _, _ = case
-    y = (X["age"] > 40).astype(int)
-    forest = RandomForestClassifier(2, bootstrap=False, random_state=0, max_depth=2).fit(X, y)
-    found = treeleak.audit(
-        forest,
-        1 - X,
-        y,
-        schema=SCHEMA,
-        sensitive=["ill"],
-        groups=["flag"],
-        time_limit=60,
-        on_mismatch="report",
-    )
-    assert found.article29 is None
-    assert {"exposure", "inference"} <= set(dict(found.not_assessed))

@@ -12,14 +12,11 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.claims.boxes import partition_of, prior_of_counts
-from treeleak.claims.check import check_claims, pinned
+from treeleak.claims.check import check_claims
 from treeleak.claims.find import find_claims
-from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.release import Release, to_release
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.infer_schema import infer_schema
 from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import Tree
@@ -138,89 +135,6 @@ def test_contradictory_counts_prove_nothing():
     tree = replace(release.trees[0], statistics=Statistics.counting(ROWS, totals=totals))
     with pytest.raises(NotCovered, match="sums"):
         find_claims(replace(release, trees=(tree,)))
-
-
-def test_a_false_claim_is_marked():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
-    claims = find_claims(to_release(DecisionTreeClassifier(random_state=0).fit(X, y)))
-    labels = np.array(y)
-    assert check_claims(claims, X, labels).true.all()
-    twice = np.vstack([X, X])
-    assert not check_claims(claims, twice, np.tile(labels, 2)).true.any()
-    # Who is alone has a class, too.
-    assert not check_claims(claims, X, 1 - labels).true.all()
-
-
-def test_other_trees_narrow_regions():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 4)), rng.integers(0, 2, 200)
-    forest = RandomForestClassifier(40, bootstrap=False, max_features=1, random_state=0).fit(X, y)
-    claims = find_claims(to_release(forest))
-    assert claims.complete
-    assert np.median(claims.weight) < np.median(claims.at_first) / 2
-    assert check_claims(claims, X, y).true.all()
-    stopped = find_claims(to_release(forest), clock=Clock(1e-9))
-    assert not stopped.complete
-    assert check_claims(stopped, X, y).true.all()
-
-
-@pytest.mark.slow
-def test_the_prior_is_that_of_the_rows():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.beta(0.5, 2, 5000), rng.normal(size=5000), rng.integers(0, 3, 5000)])
-    y = (X.sum(axis=1) + rng.normal(size=5000) > 1).astype(int)
-    release = to_release(RandomForestClassifier(20, bootstrap=False, max_depth=6,
-                                                random_state=0).fit(X, y))  # fmt: skip
-    partition = partition_of(release)
-    claims = find_claims(release)
-    prior = prior_of_counts(partition, claims.counted.people, 0)
-    leaves = partition.leaves[::7]
-    weight = prior.weight(partition, partition.boxes(leaves))
-    rows = partition.encode(X)
-    share = np.array([(partition.apply(rows) == leaf).any(axis=1).mean() for leaf in leaves])
-    assert np.corrcoef(weight, share)[0, 1] > 0.9
-    assert abs(np.log(weight.sum() / share.sum())) < 0.2
-    for shares in prior.shares:
-        assert shares.sum() == pytest.approx(1)
-
-
-def test_pinned_columns_are_counted_against_the_range():
-    claims = find_claims(stumps((5.5, 21, 79), (3.5, 20, 80), (4.5, 21, 79)))
-    wide = Schema([Ordinal("x", 0, 100), Ordinal("z", 0, 9)])
-    narrow = Schema([Ordinal("x", 0, 9), Ordinal("z", 0, 9)])
-    assert pinned(claims, wide).max() == 1
-    assert pinned(claims, narrow).min() == 0
-
-
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost", "histogram"])
-def test_claims_of_boosted_models_hold(library):
-    rng = np.random.default_rng(1)
-    X = np.column_stack([rng.integers(0, 2, 400), rng.integers(0, 9, 400), rng.normal(size=400)])
-    X = pd.DataFrame(X, columns=["a", "b", "c"])
-    y = (X["a"] + X["c"] + rng.normal(size=400) > 0.5).astype(int)
-    if library == "histogram":
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        X = X.mask(rng.random(X.shape) < 0.1)
-        model = HistGradientBoostingClassifier(max_iter=50).fit(X, y)
-    elif library == "lightgbm":
-        lightgbm = pytest.importorskip("lightgbm")
-        model = lightgbm.LGBMClassifier(n_estimators=60, verbose=-1, n_jobs=1)
-        model.fit(X, y, categorical_feature=[1])
-    elif library == "xgboost":
-        xgboost = pytest.importorskip("xgboost")
-        model = xgboost.XGBRegressor(n_estimators=40, n_jobs=1).fit(X, y)
-    else:
-        catboost = pytest.importorskip("catboost")
-        model = catboost.CatBoostClassifier(
-            iterations=60, verbose=0, allow_writing_files=False, thread_count=1
-        ).fit(X, y)
-    release = to_release(model)
-    claims = find_claims(release)
-    assert len(claims.node) > 0
-    assert check_claims(claims, X.to_numpy(float)).true.all()
-    assert (pinned(claims, infer_schema(release)) <= 3).all()
 
 
 @pytest.mark.usefixtures("short_walks")

@@ -80,15 +80,6 @@ def test_splits_on_values_become_tests_of_codes() -> None:
     assert release.notes == (TESTED_ONLY, TWO)
 
 
-def test_thresholds_of_six_digits_may_be_rounded() -> None:
-    release, X, _ = read("loans_unpruned")
-    assert "352.951008" in release.notes[1]
-    cuts = release.thresholds[release.feature_names.index("income")]
-    nearest = [np.abs(X["income"].astype(float) - cut).min() for cut in cuts]
-    assert max(nearest) <= 5.001e-7
-    assert min(nearest) > 0
-
-
 def test_what_cannot_be_read_says_why_and_where() -> None:
     with pytest.raises(NotCovered, match=r"missing\.txt: line 5: 7.13 rows.*missing values"):
         to_release(MODELS / "missing.txt")

@@ -165,18 +165,6 @@ def test_a_column_of_numbers_is_never_certain():
     assert cut.tolist() == [0, 1, 2, 3]
 
 
-def test_distinct_rows_part_what_draws_cannot():
-    # A leaf with two draws: one row drawn twice, or two rows.
-    schema, b = Schema([Binary("a")]), np.array([[2, 1, 1]], dtype=np.uint8)
-    rng = np.random.default_rng(0)
-    while (stump := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
-        pass
-    X, y = np.array([[0.0], [1.0], [1.0]]), np.zeros(3, dtype=int)
-    case = Drawn(drawn([stump], ["a"], X, y, 1, b), schema, b, X, y, False)
-    assert check_against_brute_force(attacked(case, False), case, False) == "feasible"
-    assert check_against_brute_force(attacked(case, True), case, True) == "unique"
-
-
 @pytest.mark.parametrize("what", ["draws", "distinct rows"])
 def test_a_tree_that_counts_more_than_it_drew_is_named(what):
     case = some_drawn(1, n_rows=6, n_trees=4, tamper=False)

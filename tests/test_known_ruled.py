@@ -14,7 +14,6 @@ from treeleak.attacks.known_draws import listing, run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.release import to_release
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import DRAWS
@@ -63,25 +62,6 @@ def test_a_population_speaks_where_counts_are_silent():
             evidence, geometry, Clock(60.0), 0, SideInformation(population=told)
         )
         assert answer.values.rows(answer.rows[0].values, 2)[0].tolist() == [1.0, same]
-
-
-def test_boxes_are_as_likely_as_their_points():
-    rng = np.random.default_rng(0)
-    schema = Schema([Ordinal("age", 0, 4), Binary("smokes"), OneHot("job", ["cook", "nurse"])])
-    X, y = some_values(schema, 40, rng), rng.integers(2, size=40)
-    release = to_release(RandomForestClassifier(3, random_state=0).fit(X, y))
-    geometry = Geometry.of(release, schema)
-    # Marginals make types alone; rows would be heard as rows, too.
-    density = Population.of({"age": {0: 0.5, 3: 0.5}, "smokes": 0.3}, schema, release).fitted(
-        geometry
-    )
-    ends = np.sort(rng.integers(geometry.radix, size=(2, 20, len(geometry.radix))), axis=0)
-    label = rng.integers(2, size=20)
-    got = density.log_boxes(ends[0], ends[1], label)
-    every = geometry.atoms(np.arange(geometry.n_points))
-    for low, high, c, own in zip(*ends, label, got, strict=True):
-        inside = np.flatnonzero(((every >= low) & (every <= high)).all(axis=1))
-        assert own == pytest.approx(np.log(np.exp(density.log_prior(inside, c)).sum()))
 
 
 def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):

@@ -6,34 +6,25 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers.cases import Stated
-from helpers.examples import examples, seeds, spread
+from helpers.examples import examples, seeds
 from helpers.grids import FEW, columns_of_any_kind
-from helpers.older import COUNTS_GAPS
 from helpers.releases import tampered
 from helpers.tables_of import dataset, written
-from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.consensus import ASTRAY
 from treeleak.attacks.known_draws.domains import Domains
-from treeleak.attacks.large_grid import bayes_estimate
 from treeleak.core.clock import Clock
 from treeleak.partition import GridTooLarge, cells
-from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
-from treeleak.verification.counts import check_rows
 
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 LONG = 60
 """Reports after which an attack that has not ended is stopped."""
-SOME_SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 SMALL = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
 
 
@@ -159,95 +150,6 @@ def test_stopping_where_no_rows_meet_the_counts_keeps_the_best_rows():
     assert answer.status == "unknown"
     check_form(answer, case)
     assert clock.trace[-1].misfit == answer.rows[0].misfit
-
-
-def frame(seed: int, n: int = 12) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers, some of them missing, duplicates, a constant and a binary column."""
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(
-        {
-            "x": rng.normal(size=n).round(1),
-            "with gaps": np.where(
-                (rng.random(n) < 0.2) & COUNTS_GAPS, np.nan, rng.integers(0, 50, size=n)
-            ),
-            "constant": np.full(n, 3.7),
-            "yes": rng.integers(2, size=n).astype(float),
-            "large": rng.normal(1e7, 3, size=n),
-        }
-    )
-    again = rng.integers(n // 2, size=n)
-    X = X.iloc[again].reset_index(drop=True) if rng.random() < 0.3 else X
-    return X, rng.integers(2, size=n)
-
-
-MODELS = {
-    "forest": lambda seed: RandomForestClassifier(4, bootstrap=False, random_state=seed),
-    "bootstrap": lambda seed: RandomForestClassifier(6, random_state=seed),
-    "extra": lambda seed: ExtraTreesClassifier(5, max_depth=4, random_state=seed),
-    "weights": lambda seed: ExtraTreesClassifier(
-        4, max_depth=3, class_weight="balanced", random_state=seed
-    ),
-}
-GAPS = Schema(
-    [
-        Numeric("x"),
-        Numeric("with gaps", missing=True),
-        Numeric("constant"),
-        Binary("yes"),
-        Numeric("large", 0.0, 1e8),
-    ]
-)
-
-
-def rebuilt(model, schema=None, **how) -> tuple[Reconstruction, Reconstruction]:
-    """Both ways, the listing one first."""
-    one = reconstruct(model, schema, time_limit=60.0, **how)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "MAX_GRID", 1)
-        return one, reconstruct(model, schema, time_limit=60.0, **how)
-
-
-def check_rebuilt(one: Reconstruction, other: Reconstruction, model) -> None:
-    """Both meet every count; the one that walked claims no more than what was given."""
-    assert one.status in ("unique", "feasible") or one.between_datasets
-    assert one.cells == "enumerated"
-    assert (other.status, other.misfit) == ("feasible", 0)
-    assert other.cells.startswith("generated: the grid of thresholds has")
-    assert other.free_columns == one.free_columns
-    assert other.interval_columns == one.interval_columns
-    given = np.zeros(other.X.shape, bool) if other.known is None else other.known.to_numpy()
-    sure = other.confidence.to_numpy() == 1
-    assert (sure == given).all()
-    assert not (other.proved & ~given.all(axis=1)).any()
-    draws = None if one.draws is None else one.draws.counts
-    y = np.searchsorted(model.classes_, other.y)
-    X = other.X.to_numpy(dtype=float)
-    assert check_rows(to_release(model), X, y, draws).ok
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("kind", spread(MODELS, fast=2))
-@pytest.mark.parametrize("seed", SOME_SEEDS)
-def test_models_over_numbers(kind, seed, told):
-    X, y = frame(seed)
-    X = X if told else X.drop(columns="with gaps")
-    model = MODELS[kind](seed).fit(X, y)
-    check_rebuilt(*rebuilt(model, GAPS if told else None), model)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_too_many_values_to_weigh(kind, monkeypatch):
-    monkeypatch.setattr(bayes_estimate, "_MOST_SHARES", 1)
-    case = Stated(SMALL, 4, kind, 12)
-    answer = walked(case, Clock(60.0))
-    check_form(answer, case)
-    assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
-    # Even odds, but for searches that are led astray as a whole.
-    assert (np.abs(answer.rows[0].confidence[:, :-1] - 0.5) <= ASTRAY[0]).all()
-    # Classes of known draws follow from whole trees.
-    label = answer.rows[0].confidence[:, -1]
-    assert ((np.abs(label - 0.5) <= ASTRAY[0]) | (label == 0.9999)).all()
 
 
 @pytest.mark.parametrize("kind", ["rows", "none"])

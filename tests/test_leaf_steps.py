@@ -16,11 +16,9 @@ import treeleak
 from helpers.boosted import bits, needs, rows_of_A
 from helpers.cli import run
 from helpers.patient import AMPLE
-from treeleak.core.clock import Clock
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafValueEvidence
-from treeleak.reconstruction import run as road
-from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
+from treeleak.reconstruction.run import FROM_STEPS, SHARES
 from treeleak.release import to_release
 from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.statistics import VALUE, Statistics
@@ -92,13 +90,6 @@ def test_shares_are_in_doubt_where_leaves_do_not_tie_rows_together(seed, tied):
     assert sure > 0.9 if tied else sure <= 0.5
 
 
-def test_how_many_rows_there_were_follows_from_regularisation():
-    X, y = people(60, seed=3)
-    release = stripped(model_of("regularised").fit(pd.concat([X, X]), np.tile(y, 2)))
-    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
-    assert len(found.X) == 120
-
-
 def test_values_of_no_rows_are_not_explained():
     X, y = people(30, columns="abc")
     model = GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0)
@@ -109,48 +100,6 @@ def test_values_of_no_rows_are_not_explained():
     release = replace(release, trees=(*release.trees[:7], tree))
     with pytest.raises(NotCovered, match="explain its leaf values"):
         treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
-
-
-def test_a_learning_rate_that_nothing_says_is_found():
-    X, y = people(columns="abc")
-    release = stripped(model_of("regularised", 6).fit(X, y))
-    fitting = replace(release.ensemble.fitting, assumed=True)
-    ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
-    found = treeleak.reconstruct(
-        replace(release, ensemble=ensemble), bits(release), time_limit=AMPLE
-    )
-    assert ASSUMED(rate="0.1", l2="1") in found.notes
-    assert cells(release, found.X, found.y) == cells(release, X, y)
-
-
-@pytest.mark.parametrize("others", ["late", "wrong"])
-def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, monkeypatch):
-    X, y = people(columns="abc")
-    release = stripped(model_of("regularised", 6).fit(X, y))
-    fitting = replace(release.ensemble.fitting, assumed=True)
-    ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
-    release = replace(release, ensemble=ensemble)
-    ask, limits = road.solve, []
-
-    def answer(problem, use_distinct, clock):
-        limits.append(clock.limit)
-        rate = problem.release.ensemble.learning_rate
-        if rate == 0.1 and others == "late":
-            return ask(problem, use_distinct, clock)
-        if len(limits) > 1 and others == "wrong":
-            raise NotCovered("no")
-        return ask(problem, use_distinct, Clock.of(1e-9))
-
-    monkeypatch.setattr(road, "solve", answer)
-    found = treeleak.reconstruct(release, bits(release), time_limit=100)
-    if others == "late":
-        assert len(limits) == 2
-        assert max(limits) < 100
-        assert ASSUMED(rate="0.1", l2="1") in found.notes
-    else:
-        assert len(limits) > 10
-        assert found.status == "unknown"
-        assert found.X is None
 
 
 @pytest.mark.parametrize("by", [1e60, 1e15, 1e-18, -1.0])

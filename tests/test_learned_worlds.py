@@ -11,18 +11,12 @@ import pytest
 
 from helpers import worlds
 from helpers.examples import spread
-from helpers.grids import cuts_for
-from helpers.releases import counted, random_tree
-from treeleak import metrics
 from treeleak.attacks.exact.posterior_under_learned_prior import PLAN, posterior_under_learned_prior
-from treeleak.attacks.exact.run import exact
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.solvers.integer import IntegerProblem, bounds
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
-from treeleak.evidence import evidence_for
-from treeleak.partition import Geometry
 from treeleak.schema import Binary, Ordinal, Schema
 
 SMALL = Schema([Binary("a"), Binary("b"), Ordinal("c", 1, 3)])
@@ -81,24 +75,6 @@ def test_a_long_walk_sees_every_world_as_often_as_the_prior_says(seed: int) -> N
         for rows, p in expected.items():
             # Neighbouring looks are alike: they count for some fewer.
             assert abs(seen[s][rows] / total - p) < 6 * np.sqrt(p * (1 - p) / (total / 6)) + 1e-3
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_chain_keeps_its_books(seed: int) -> None:
-    _, geometry, values, searches = opened(seed, n_rows=8, n_trees=3, depth=2)
-    land = ChainContext.of(searches, geometry, values)
-    chain = WorldChain.started(land, seed)
-    for temperature in (3.0, 1.0, 0.3):
-        chain, _ = chain.learned().moved(20.0, temperature)
-        for s, search in enumerate(searches):
-            space, points = search.space, chain.points[s]
-            assert np.array_equal(chain.residual[s], space.residual(points))
-            assert (chain.misfit_of(s) == 0) == (space.misfit(points) == 0)
-            own = land.places[s].atoms[points].astype(np.int64)
-            assert np.array_equal(
-                own + values.atom_start[:-1], search.atoms[search.live_of[points]]
-            )
-    assert len(chain.atoms) == land.n_rows == 8
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -164,28 +140,3 @@ def test_what_was_drawn_is_kept_where_time_ends() -> None:
     found = posterior_under_learned_prior(searches, geometry, values, clock, 0, plan)
     assert found is not None
     assert 0 < len(found.samples) < plan.chains * plan.samples
-
-
-@pytest.mark.slow
-def test_columns_that_go_together_are_learned_from_counts_of_other_rows() -> None:
-    """Three columns are copies of each other; no tree tests them together in more than one class.
-
-    Worlds that know nothing of rows tear them apart.
-    """
-    rng = np.random.default_rng(0)
-    schema = Schema([Binary(c) for c in "abcd"])
-    x = rng.integers(2, size=60)
-    X = np.column_stack([x, x, x, rng.integers(2, size=60)]).astype(float)
-    y = rng.integers(2, size=60)
-    names = schema.columns
-    cuts = cuts_for(schema, names)
-    trees = [random_tree(np.random.default_rng(k), cuts, 2) for k in range(12)]
-    geometry = Geometry.of(counted(trees, names, X, y, 2), schema)
-    evidence = evidence_for(geometry.release)(geometry)
-    answer = exact(evidence, geometry, Clock(600.0), 0)
-    assert answer.status in ("feasible", "unique")
-    rows = np.concatenate([r.values for r in answer.rows])
-    table = answer.values.rows(rows[:, :-1], 4)
-    alike = np.mean((table[:, 0] == table[:, 1]) & (table[:, 1] == table[:, 2]))
-    assert alike > 0.9
-    assert metrics.reconstruction_error(table, X, schema) < 0.1

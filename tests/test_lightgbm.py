@@ -255,32 +255,6 @@ def test_scores_and_weights_of_rows_are_seen_in_the_first_sums(y, kind):
     assert release.n_rows == len(ROWS)
 
 
-@pytest.mark.slow
-def test_rows_that_start_from_scores_of_their_own_are_rebuilt_from_counts(tmp_path):
-    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
-    model.fit(ROWS, CLASS, init_score=np.linspace(-1, 1, len(ROWS)))
-    model.booster_.save_model(tmp_path / "model.txt")
-    schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
-    answer = treeleak.reconstruct(tmp_path / "model.txt", schema, time_limit=20)
-    assert answer.status in ("feasible", "unique")
-    assert answer.y is None
-    assert check_rows(to_release(model), answer.X, None).ok
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "y"), [("LGBMRegressor", 0), ("LGBMClassifier", 1)])
-def test_rows_behind_a_bagging_come_back_in_their_order(name, y):
-    model = getattr(lightgbm, name)(
-        n_estimators=60, num_leaves=31, min_child_samples=1, subsample=0.6, subsample_freq=2,
-        random_state=3, verbose=-1, n_jobs=1,
-    ).fit(ROWS[:90], (NUMBER, CLASS)[y][:90])  # fmt: skip
-    schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
-    answer = treeleak.reconstruct(model, schema, time_limit=60)
-    assert answer.n_rows == 90
-    assert answer.ordered
-    assert (np.asarray(answer.X) == ROWS[:90]).all(axis=1).mean() > 0.95
-
-
 def test_draws_of_a_bagging_that_do_not_fit_are_refused():
     model = lightgbm.LGBMRegressor(
         n_estimators=9, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1

@@ -18,7 +18,6 @@ from helpers.examples import examples
 from helpers.grids import all_points
 from treeleak.attacks.posterior.hidden_kernels import (
     climb,
-    log_surjections,
 )
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 
@@ -116,64 +115,6 @@ def test_mixed_leaves_count_all_maps_of_draws_onto_distinct_rows(case):
     assert (likelihood.missing(rows) == 0) == (ways > 0)
 
 
-@given(mixed_leaves(), st.sampled_from([0.5, 10.0, np.inf]))
-def test_the_likelihood_is_the_sum_over_splits(case, gap):
-    likelihood, rows = case
-    parts = [likelihood.log_complete(rows, split, gap) for split in splits(likelihood)]
-    assert likelihood.log_likelihood(rows, gap) == pytest.approx(logsumexp(parts), abs=1e-9)
-
-
-@given(mixed_leaves())
-def test_missing_rows_are_the_fewest_that_would_do(case):
-    likelihood, rows = case
-    counted = likelihood.draws > 0
-    lacking = [np.maximum(split - rows, 0)[counted].sum() for split in splits(likelihood)]
-    assert likelihood.missing(rows) == min(lacking)
-
-
-@given(mixed_leaves())
-def test_a_gap_prices_what_is_lacking_and_nothing_else(case):
-    likelihood, rows = case
-    free = likelihood.log_likelihood(rows)
-    for split in splits(likelihood):
-        lacking = np.maximum(split - rows, 0).sum()
-        exact = likelihood.log_complete(rows, split)
-        assert (exact == -np.inf) == (lacking > 0)
-        low, high = (likelihood.log_complete(rows, split, gap) for gap in (3.0, 4.0))
-        assert low - high == pytest.approx(lacking)
-        if not lacking:
-            assert low == exact
-    great = likelihood.log_likelihood(rows, 1000.0)
-    if np.isfinite(free):
-        assert great == pytest.approx(free)
-    else:
-        dearer = likelihood.log_likelihood(rows, 1001.0)
-        assert great - dearer == pytest.approx(likelihood.missing(rows))
-
-
-@given(mixed_leaves(), st.floats(0.1, 20.0))
-def test_a_gap_prices_drawn_counts_too(case, gap):
-    by_leaf, rows = case
-    likelihood = DrawLikelihood(by_leaf.draws, None, by_leaf.n_classes, by_leaf.most_rows)
-    n = likelihood.draws
-    lacking = int(((n > 0) & (rows == 0)).sum())
-    expected = sum(x * math.log(a) for x, a in zip(n, rows, strict=True) if x and a)
-    assert likelihood.missing(rows) == lacking
-    assert likelihood.log_likelihood(rows, gap) == pytest.approx(expected - gap * lacking)
-    assert np.isfinite(likelihood.log_likelihood(rows)) == (lacking == 0)
-    assert likelihood.log_complete(rows, n, gap) == likelihood.log_likelihood(rows, gap)
-
-
-# ---------------------------------------------------------------------------- surjections
-
-
-def test_tabled_surjections_are_those_of_inclusion_and_exclusion():
-    table = log_surjections(40)
-    for n, d in itertools.product(range(41), repeat=2):
-        ways = surjections(n, d)
-        assert table[n, d] == pytest.approx(math.log(ways) if ways else -math.inf, rel=1e-12)
-
-
 # ------------------------------------------------------------------------------------- EM
 
 
@@ -194,20 +135,6 @@ def height(weight, table, draws):
     own = draws > 0
     with np.errstate(divide="ignore"):
         return float(draws[own] @ np.log(total[own]))
-
-
-@given(SEEDS)
-@examples(40, fast=5)
-def test_a_step_of_em_never_falls(seed):
-    table, draws = problem(seed)
-    weight = np.full(len(table), 1 / len(table))
-    before = height(weight, table, draws)
-    for _ in range(40):
-        climb(table, draws, weight, 1)
-        now = height(weight, table, draws)
-        assert now >= before - 1e-9
-        assert weight.sum() == pytest.approx(1)
-        before = now
 
 
 @given(SEEDS)

@@ -97,12 +97,3 @@ def test_numbers_are_the_texts_that_name_them_or_codes(given, levels, codes):
     assert str([float(v) if not isinstance(v, str) else v for v in found]) == str(
         [float(v) if not isinstance(v, str) else v for v in codes]
     )
-
-
-def test_an_encoder_of_texts_knows_them_as_numbers(tmp_path):
-    texts = pd.DataFrame({"level": RNG.choice(["3", "4", "6"], 40)})
-    steps = make_column_transformer((OneHotEncoder(), ["level"]))
-    release = file_of(make_pipeline(steps, FOREST).fit(texts, LABELS), tmp_path)
-    assert in_model_columns(release, texts.astype(int))[0].equals(
-        in_model_columns(release, texts)[0]
-    )

@@ -14,24 +14,17 @@ from helpers.documents import valid
 from helpers.hurried import walk_little
 from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
-from treeleak.auditing.assessors.membership import CONTROL, POSTERIOR, SAMPLE, membership_of
+from treeleak.auditing.assessors.membership import CONTROL, SAMPLE, membership_of
 from treeleak.metrics.membership import (
     auc,
     calibration,
     caught,
-    clopper_pearson,
 )
 from treeleak.report import render_html
 
 walks_are_short = pytest.mark.usefixtures("short_walks")
 
 # ------------------------------------------------------------------------------------- figures
-
-
-def test_nothing_tried_bounds_nothing():
-    assert clopper_pearson(0, 0) == (0.0, 1.0)
-    with pytest.raises(treeleak.BadInput, match="3 successes in 2 tries"):
-        clopper_pearson(3, 2)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -129,19 +122,6 @@ def test_rows_of_others_tell_nobody(audited, data):
     assert np.mean([a.value for a in areas]) == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.slow
-def test_it_stands_in_the_documents_and_reports(audited):
-    for edition in ("releasable", "internal"):
-        told = valid(json.loads(audited.to_json(edition=edition)))["membership"]
-        assert told["auc"]["value"] == audited.membership.auc.value
-        assert told["at"][1]["true_positives"]["n"] == 100
-    assert "Members recognised at 0.1% false positives" in render_html(audited)
-    frame = audited.to_frame()
-    assert "auc: value" in set(frame.loc[frame.part == "membership", "figure"])
-    few = audited.to_dict(threshold=101)
-    assert few["membership"] is None
-
-
 def test_a_policy_bounds_it_and_fails_closed(audited):
     def states(audit, **limits):
         checks = judge(audit, Policy("p", limits)).checks
@@ -198,43 +178,3 @@ def test_a_population_that_holds_the_training_rows_is_no_control(beside, data):
     shares = beside[2]({X.columns[0]: 0.5})
     assert shares.membership is None
     assert "membership" not in dict(shares.not_assessed)
-
-
-@pytest.mark.slow
-@walks_are_short
-def test_too_few_control_rows_are_a_reason(data):
-    X, y, compas = data[0][:40], data[1][:40], data[2]
-    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
-    others = compas.X.drop(X.index)[:19]
-    found = treeleak.audit(forest, X, y, schema=compas.schema, control=others, time_limit=20)
-    assert found.membership is None
-    said = dict(found.not_assessed)["membership"]
-    assert "20 training rows and control rows or more, not 19" in said
-    valid(json.loads(found.to_json()))
-
-
-@pytest.mark.slow
-@walks_are_short
-def test_given_values_are_a_reason(data):
-    X, y, compas = data[0][:40], data[1][:40], data[2]
-    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
-    others = compas.X.drop(X.index)[:200]
-    found = treeleak.audit(
-        forest, X, y, schema=compas.schema, control=others, known_rows=X.assign(label=y)[:5],
-        time_limit=20,
-    )  # fmt: skip
-    assert found.membership is None
-    assert "parts of the training rows were given" in dict(found.not_assessed)["membership"]
-
-
-@pytest.mark.slow
-@walks_are_short
-def test_hidden_draws_are_scored_by_the_posterior(data):
-    X, y, compas = data
-    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
-    others = compas.X.drop(X.index).sample(1000, random_state=0)
-    found = treeleak.audit(
-        forest, X, y, schema=compas.schema, control=others, bootstrap="hidden", time_limit=30
-    ).membership
-    assert found.score == POSTERIOR
-    assert found.auc.interval.low > 0.5

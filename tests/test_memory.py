@@ -18,7 +18,6 @@ from treeleak.auditing.assessors import counts
 from treeleak.core.memory import TooLarge, require
 from treeleak.metrics.matching import pair_costs
 from treeleak.partition.value_index import _distance
-from treeleak.release.adapters.xgboost import model
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.schema import Numeric
 
@@ -42,17 +41,6 @@ def test_large_tables_are_asked_for_first(step):
         with pytest.raises(TooLarge):
             step()
         assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
-
-
-def test_how_a_model_was_fitted_takes_no_table_of_all_nodes_by_all_nodes():
-    rng = np.random.default_rng(0)
-    bend, alpha = rng.random((4000, 2)), rng.random((4000, 1))
-    tracemalloc.start()
-    try:
-        model._open(bend, alpha, 0.3)
-        assert tracemalloc.get_traced_memory()[1] < 4000**2
     finally:
         tracemalloc.stop()
 

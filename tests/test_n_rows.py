@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.noise import noise_drawn
 from helpers.releases import counted_as, stumps
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
-from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
+from treeleak.release.n_rows import RowCount, count_rows
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import Bootstrap, Disjoint
 
@@ -63,15 +63,6 @@ def test_draws_bound_the_number_where_a_share_was_drawn():
     assert count_rows(exact) == RowCount(60, (60, 60), "as the model's number of draws says")
 
 
-def test_without_distinct_rows_as_many_as_were_drawn():
-    for max_samples, n in ((None, 60), (25, 25)):
-        release = silent(bagged(max_samples=max_samples), distinct=False)
-        found = count_rows(release)
-        assert found == RowCount(n, (n, n), "taken to be the number of draws of a tree")
-        with_ = silent(bagged(max_samples=max_samples))
-        assert count_rows(with_, use_distinct=False) == found
-
-
 def test_where_no_row_was_drawn_twice_the_number_must_be_given():
     """However many rows there were: more would make it likelier."""
     release = silent(bagged(n=500, trees=2, max_depth=1, max_samples=2))
@@ -102,39 +93,6 @@ LAWS = [
     Gaussian(20.0, "towards zero"),
     Gaussian(4.0),
 ]
-
-
-@pytest.mark.parametrize("noise", [law for law in LAWS if law.whole], ids=str)
-@pytest.mark.parametrize("n_leaves", [1, 3])
-def test_the_law_of_a_sum_is_the_convolution(noise, n_leaves):
-    y = np.arange(-600, 601)
-    one = np.exp(noise.log_prob(y))
-    several = np.array([1.0])
-    for _ in range(2 * n_leaves):
-        several = np.convolve(several, one)
-    middle = len(several) // 2
-    likely = np.ones(1200)
-    for total in (100, 103, 98):
-        likely *= several[middle + total - np.arange(1, 1201)]
-    rows, share = rows_behind_noise(stumps((100, 103, 98), noise, n_leaves=n_leaves))
-    assert share.sum() == pytest.approx(1)
-    expected = likely / likely.sum()
-    np.testing.assert_allclose(share, expected[rows - 1], rtol=1e-6, atol=1e-9)
-    assert np.delete(expected, rows - 1).sum() < 1e-6
-
-
-def test_a_sum_of_normal_noises_is_normal():
-    rows, share = rows_behind_noise(stumps((99.7, 104.2), Gaussian(4.0), n_leaves=3))
-    weight = norm.pdf(rows, (99.7 + 104.2) / 2, 4 * np.sqrt(6 / 2))
-    np.testing.assert_allclose(share, weight / weight.sum(), rtol=1e-4, atol=1e-9)
-
-
-def test_a_sum_of_two_laplace_noises_that_are_not_rounded():
-    """Its density is epsilon (1 + epsilon |y|) e^(-epsilon |y|) / 4."""
-    rows, share = rows_behind_noise(stumps((60.4,), Laplace(0.3), n_leaves=1))
-    off = 0.3 * np.abs(60.4 - rows)
-    weight = (1 + off) * np.exp(-off)
-    np.testing.assert_allclose(share, weight / weight.sum(), rtol=1e-3, atol=1e-8)
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
@@ -198,8 +156,3 @@ def test_labels_do_not_tell_the_number():
     ):
         count_rows(release)
     assert count_rows(release, 100).n == 100
-
-
-def test_without_noise_there_is_nothing_behind_it():
-    with pytest.raises(NotCovered, match="nothing of noise"):
-        rows_behind_noise(stumps((3.0,), None))

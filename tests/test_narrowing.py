@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.examples import examples
@@ -55,67 +55,10 @@ def test_right_values_move_to_other_values_that_thresholds_leave(seed, steps):
         assert (found.table != X.to_numpy()).mean() < 0.15
 
 
-@pytest.mark.parametrize("steps", [None, 1])
-def test_wrong_values_in_the_right_leaves_find_their_intervals(steps):
-    X, release, draws = some_forest(0, steps=steps)
-    table = X.to_numpy()
-    leaf = [tree.apply(np.float32(table)) for tree in release.trees]
-    rng, wrong = np.random.default_rng(0), table.copy()
-    for _ in range(60):
-        # Anywhere within the leaves of the trees that drew the row: a value of each row at a time.
-        other = wrong.copy()
-        j = rng.integers(0, table.shape[1], len(table))
-        other[np.arange(len(table)), j] += rng.normal(size=len(table)) / 4
-        at = [tree.apply(np.float32(other)) for tree in release.trees]
-        stays = ((np.array(at) == leaf) | (draws == 0)).all(axis=0)
-        wrong[stays] = other[stays]
-    found = narrow(release, wrong, draws).table
-    assert np.abs(found - table).mean() < 0.6 * np.abs(wrong - table).mean()
-    for tree, own, times in zip(release.trees, leaf, draws, strict=True):
-        k = np.flatnonzero(times)
-        np.testing.assert_array_equal(tree.apply(np.float32(found[k])), own[k])
-
-
-@rows_quickly
-@pytest.mark.parametrize(
-    ("kind", "n", "n_trees"),
-    [
-        (RandomForestClassifier, 30, 60),
-        (RandomForestRegressor, 40, 40),
-    ],
-)
-@pytest.mark.slow
-def test_a_default_forest_gives_back_most_intervals(kind, n, n_trees):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc")).round(2)
-    y = X.a - X.b + X.c + rng.normal(size=n) / 4
-    y = y > 0 if kind is RandomForestClassifier else y
-    found = treeleak.reconstruct(kind(n_trees, random_state=0).fit(X, y))
-    right = ((found.lower < X) & (found.upper >= X)).to_numpy()
-    assert right.mean() > 0.7
-    assert found.midpoints_met > 0.4
-    # They were about as probable as that, and are not said to be more.
-    sure = found.confidence.to_numpy()
-    known = ~np.isnan(sure)
-    assert not known.any() or sure[known].mean() < right[known].mean() + 0.05
-
-
 def whole_numbers():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({c: rng.integers(0, 30, 30) for c in "abc"}).astype(float)
     return X, X.a + X.b - X.c > rng.normal(15, 5, 30)
-
-
-@pytest.mark.slow
-@rows_quickly
-@pytest.mark.parametrize("whole", [True, False], ids=["schema", "thresholds"])
-def test_whole_numbers_are_found_as_whole_numbers(whole):
-    """Whether the schema says that they are, or thresholds give it away."""
-    X, y = whole_numbers()
-    schema = Schema([(Ordinal if whole else Numeric)(c, 0, 30) for c in X])
-    found = treeleak.reconstruct(RandomForestClassifier(80, random_state=0).fit(X, y), schema)
-    assert (found.X == X).to_numpy().mean() > 0.8
-    assert found.midpoints_met > 0.75
 
 
 def test_numbers_of_rows_that_miss_counts_are_no_surer_for_the_thresholds_around_them() -> None:

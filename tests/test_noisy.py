@@ -13,19 +13,16 @@ import numba as nb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
 from helpers.partial_error import partial_error
 from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from helpers.walks import frequencies, written
 from treeleak import reconstruct
-from treeleak.attacks.posterior import chains, noise_likelihood
+from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import noisy_counts as noisy
-from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
+from treeleak.attacks.posterior.chains import as_kernel_prior
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
     draw_row,
@@ -43,7 +40,6 @@ from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, L
 from treeleak.release.sampling import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
 
-SEEDS = st.integers(0, 2**32 - 1)
 MIXED = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 3)])
 NOTHING_SAID = DiscreteLaplace(1e-8)
 NOISE = DiscreteLaplace(1.0)
@@ -90,51 +86,6 @@ def labelled(release, rule):
 
 # --------------------------------------------------------------------- what leaves say
 
-LAWS = [
-    DiscreteLaplace(0.8), Laplace(0.8), Laplace(0.8, "nearest"), Laplace(0.8, "towards zero"),
-    Gaussian(1.3), Gaussian(1.3, "nearest"), Gaussian(1.3, "towards zero"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("spread", [8, 10**6])
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_gains_are_differences_of_log_probabilities(law, spread):
-    """Whether all counts share a table, or each has its own."""
-    rng, n_rows = np.random.default_rng(0), 30
-    counts = rng.integers(-spread, spread, size=12).astype(float)
-    counts += 0.0 if law.whole else 0.25
-    counts[[2, 5]] = np.nan
-    likelihood = CountLikelihood(counts, 2, law, n_rows)
-    own = likelihood.law
-    for e, released in enumerate(counts):
-        rows = np.arange(n_rows)
-        expected = law.log_prob(released - rows - 1) - law.log_prob(released - rows)
-        found = own.gain[own.offset[e] + rows]
-        np.testing.assert_allclose(found, np.nan_to_num(expected), rtol=1e-9, atol=1e-9)
-    held = rng.integers(0, n_rows + 1, size=12).astype(np.int32)
-    expected = np.nansum([float(law.log_prob(c - a)) for c, a in zip(counts, held, strict=True)])
-    assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(expected)
-    assert likelihood.missing(held) == round(np.nansum(abs(counts - held)))
-
-
-def test_what_draws_of_some_rows_are_behind_noise(monkeypatch):
-    law, n_rows, n_draws = Laplace(0.7), 9, 6
-    counts = np.array([0.3, 5.2, -2.0, np.nan])
-    for at_once in (noise_likelihood._AT_ONCE, 20):
-        monkeypatch.setattr(noise_likelihood, "_AT_ONCE", at_once)
-        likelihood = CountLikelihood(counts, 2, law, n_rows, n_draws)
-        for rows in itertools.product((0, 1, 5, 9), repeat=2):
-            held = np.array([*rows, 3, 2], dtype=np.int32)
-            total = 0.0
-            for released, a in zip(counts[:3], held[:3].tolist(), strict=True):
-                p = a / n_rows
-                total += math.log(sum(
-                    math.comb(n_draws, n) * p**n * (1 - p) ** (n_draws - n)
-                    * math.exp(float(law.log_prob(released - n)))
-                    for n in range(n_draws + 1)
-                ))  # fmt: skip
-            assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(total)
-
 
 def test_tables_that_would_not_fit_are_refused():
     far = np.append(np.arange(2000.0), 1e9)
@@ -144,40 +95,6 @@ def test_tables_that_would_not_fit_are_refused():
     CountLikelihood(np.array([0.0, 1e15]), 1, DiscreteLaplace(1.0), 1000).law  # noqa: B018
     with pytest.raises(NotCovered, match="draws of 100,000 rows"):
         CountLikelihood(np.array([1.0]), 1, DiscreteLaplace(1.0), 100_000, 100_000).law  # noqa: B018
-
-
-@given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
-@examples(30, fast=4)
-def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, labels):
-    rng = np.random.default_rng(seed)
-    n_classes, noise = int(rng.integers(1, 4)), DiscreteLaplace(0.6)
-    _, _, release = noisy_case(MIXED, 6, seed, noise, n_classes=n_classes)
-    if labels:
-        noise = LabelNoise(rule, 0.6)
-        release = labelled(release, noise)
-    geometry = Geometry.of(release, MIXED)
-    likelihood = noisy._likelihood(
-        LeafLabels(geometry, 6, noise) if labels else NoisyCounts(geometry, 6, noise, (6, 6)),
-        geometry,
-    )
-    points = all_points(MIXED, MIXED.columns)
-    X, y = points[rng.integers(len(points), size=6)], rng.integers(n_classes, size=6)
-    total, leaves = 0.0, leaves_of(release, X)
-    for t, tree in enumerate(release.trees):
-        held = np.zeros((tree.n_nodes, n_classes))
-        np.add.at(held, (leaves[:, t], y), 1)
-        if labels:
-            log = noise.log_prob(held)
-            named = tree.counts.argmax(axis=1)
-            total += sum(log[v, named[v]] for v in tree.leaves)
-        else:
-            total += noise.log_prob(tree.counts - held)[tree.leaves].sum()
-    numbers = np.stack([
-        start + np.searchsorted(tree.leaves, leaves[:, t])
-        for t, (start, tree) in enumerate(zip(geometry.leaf_start, release.trees, strict=False))
-    ], axis=1)  # fmt: skip
-    rows = likelihood.held(numbers.astype(np.int32), y)
-    assert likelihood.log_complete(rows, likelihood.seen()) == pytest.approx(total)
 
 
 # ---------------------------------------------------------------------- what rows are like
@@ -290,64 +207,6 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
             assert off < 4.5
 
 
-@given(SEEDS, st.sampled_from(sorted(LIKE)), st.integers(0, 20))
-@examples(30, fast=3)
-def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
-    land = land_for(*LIKE[name])
-    belief, rng = chains.hierarchy_of(land.values, 1), np.random.default_rng(seed)
-    atoms = rng.integers(land.radix, size=(n_rows, len(land.radix))).astype(np.int16)
-    if n_rows:
-        atoms[:, -2] = atoms[:, 0] % land.radix[-2]
-    state = np.array([seed + 1], dtype=np.uint64)
-    for _ in range(30):
-        relearn(state, atoms, land.grid, belief)
-        assert sorted(belief.order) == list(range(len(land.radix)))
-        place = np.argsort(belief.order)
-        for a, up in enumerate(belief.parent):
-            assert up < 0 or place[up] < place[a]
-        for a, r in enumerate(land.radix):
-            lines = land.radix[belief.parent[a]] if belief.parent[a] >= 0 else 1
-            own = belief.log_share[belief.offset[a] :][: lines * r].reshape(lines, r)
-            np.testing.assert_allclose(np.exp(own).sum(axis=1), 1.0)
-            first = land.grid.start[a]
-            assert belief.marginal[first : first + r].sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("name", ["flags", "a group"])
-@pytest.mark.slow
-def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
-    land = land_for(*LIKE[name], n_rows=5)
-    chain = Chain.started(land, None, 3)
-    atoms = []
-    for _ in range(4000):
-        chain, _ = chain.walked(6.0, Clock(60.0))
-        atoms.append(chain.state.atoms.copy())
-    belief, rng = chains.hierarchy_of(land.values, 1), np.array([4], dtype=np.uint64)
-    own = np.zeros((5, len(land.radix)), dtype=np.int16)
-    imagined = []
-    for _ in range(10_000):
-        imagine(rng, own, land.grid, belief, 2)
-        imagined.append(own.copy())
-    found, expected = (looks_like(np.array(x)) for x in (atoms, imagined))
-    batches = found.reshape(20, -1, found.shape[1]).mean(axis=1)
-    error = batches.std(axis=0, ddof=1) / np.sqrt(20)
-    error = np.hypot(error, expected.std(axis=0) / np.sqrt(2_500))
-    z = (found.mean(axis=0) - expected.mean(axis=0)) / np.maximum(error, 1e-6)
-    assert np.abs(z).max() < 4.5, np.round(z, 1)
-
-
-def looks_like(tables):
-    """How often columns hold 0, how far rows agree, and how columns go with each other."""
-    zero = (tables == 0).mean(axis=1)
-    alike = (tables == tables[:, :1]).mean(axis=1)
-    pairs = [
-        ((tables[:, :, a] == 0) == (tables[:, :, b] == 0)).mean(axis=1) ** 2
-        for a, b in itertools.combinations(range(tables.shape[2]), 2)
-    ]
-    same = (tables == tables[:, :1]).all(axis=2).mean(axis=1)
-    return np.column_stack([zero, zero**2, alike, *pairs, same])
-
-
 # -------------------------------------------------------------------------- disjoint trees
 
 
@@ -426,22 +285,6 @@ def test_datasets_behind_disjoint_trees_are_as_probable_as_all_assignments_say(
     share = np.exp(log - logsumexp(log))
     gone = sum(abs(found.get(k, 0.0) - p) for k, p in zip(expected, share, strict=True))
     assert 0.5 * gone < 0.03
-
-
-@pytest.mark.slow
-def test_disjoint_trees_end_to_end(quick):
-    X, _, release = noisy_case(MIXED, 9, 1, NOISE, sampling=Disjoint())
-    plain = reconstruct(release, MIXED, time_limit=30, n_rows=9)
-    check_answer(plain, MIXED, 9)
-    assert "each row in one tree" in plain.evidence
-    people = pd.DataFrame(all_points(MIXED, MIXED.columns)[::2], columns=MIXED.columns)
-    with_ = reconstruct(release, MIXED, time_limit=30, n_rows=9, population=people)
-    check_answer(with_, MIXED, 9)
-    assert (with_.membership(people.assign(label=0)) >= 0).all()
-    known = pd.DataFrame(X, columns=MIXED.columns)[["a", "g0", "g1", "g2"]]
-    kept = reconstruct(release, MIXED, time_limit=30, n_rows=9, known_columns=known)
-    check_answer(kept, MIXED, 9)
-    assert (kept.X[known.columns].to_numpy() == known.to_numpy()).all()
 
 
 # ---------------------------------------------------------------------------- end to end

@@ -2,8 +2,6 @@
 
 import functools
 import json
-import pickle
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -45,9 +43,9 @@ from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.other_models import other_models
 from treeleak.auditing.prepare import prepare_case
 from treeleak.core.clock import Clock
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.core.message import Audience, static_message
-from treeleak.release import read_model, snapshot, to_release
+from treeleak.release import snapshot, to_release
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -202,16 +200,6 @@ def test_what_was_attacked_is_no_other_model(name):
     assert told(snapshot(ALONE[name]())) == {}
 
 
-@pytest.mark.parametrize("name", ["selected", "voting", "search"])
-def test_every_format_tells_the_same(name, tmp_path):
-    make, expected = MODELS[name]
-    model = make()
-    skops.io.dump(model, tmp_path / "model.skops")
-    (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
-    assert told(read_model(tmp_path / "model.skops")) == expected
-    assert told(read_model(tmp_path / "model.pkl", trust_pickle=True)) == expected
-
-
 def begun_with(model):
     given = AuditRequest(
         X=None, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
@@ -264,14 +252,6 @@ def test_no_policy_is_met():
     assert "no attack looked at" in ended.found
 
 
-def test_harden_refuses_to_call_such_a_file_clean(tmp_path):
-    file = tmp_path / "model.skops"
-    skops.io.dump(before(SelectFromModel(forest())), file)
-    with pytest.raises(BadInput, match="SelectFromModel, which chooses columns"):
-        treeleak.harden(file, tmp_path / "out.skops", time_limit=5)
-    assert not (tmp_path / "out.skops").exists()
-
-
 @pytest.mark.parametrize(
     ("library", "inside"),
     [
@@ -303,20 +283,3 @@ def test_harden_refuses_archives_of_other_libraries(library, inside, tmp_path):
 def test_the_gate_is_shut(name, tmp_path):
     found = tried(name, PARTS[name], Lab(tmp_path, 60), time_limit=20)
     assert (found.status, found.verdict in ("not assessed", "leak shown")) == (4, True), found
-
-
-@pytest.mark.slow
-def test_a_forest_that_selects_columns_is_attacked_too(tmp_path):
-    model = make_pipeline(
-        SelectFromModel(RandomForestClassifier(25, random_state=42)),
-        DecisionTreeClassifier(max_depth=2, min_samples_leaf=30),
-    ).fit(X[:80], y[:80])
-    skops.io.dump(model, tmp_path / "model.skops")
-    names = list(to_release(model).feature_names)
-    rows = pd.DataFrame(np.asarray(model[:-1].transform(X[:80])), columns=names)
-    rows.assign(y=y[:80]).to_csv(tmp_path / "train.csv", index=False)
-    words = ("--train", tmp_path / "train.csv", "--label", "y", "--time-limit", "20")
-    found = run("audit", tmp_path / "model.skops", *words)
-    assert found.exit_code == 0, found.stdout
-    text = " ".join(found.stdout.replace("│", " ").split())
-    assert re.search("The RandomForestClassifier in .*, attacked by itself: leak shown", text)

@@ -30,8 +30,6 @@ FOLDER = Path(__file__).parent / "models/outcomes"
 TRUTH = json.loads((FOLDER / "truth.json").read_text())
 X = pd.DataFrame(TRUTH["X"], columns=TRUTH["columns"])
 TIME, EVENT = np.array(TRUTH["time"]), np.array(TRUTH["event"])
-FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix != ".json")
-TREES = [name for name in FILES if name != "linear.pkl"]
 
 
 @cache

@@ -28,8 +28,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.signals import private_folder
 from treeleak.core.spreadsheets import csv_text, unmarked
-from treeleak.release import DecisionRule, RuleList, to_release, write_rules
-from treeleak.release.readers.release_file import write_release
 
 PACKAGE = Path(treeleak.__file__).parent
 
@@ -152,29 +150,6 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_command(folder, tmp_path, 
     assert "No space left on device: make room" in result.output
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path, full):
-    from experiments import Store
-    from treeleak.datasets import load_compas
-    from treeleak.demo import make
-
-    release = to_release(folder / "model.skops")
-    rules = RuleList(("a",), (0, 1), (), DecisionRule((), 0, (3, 1)))
-    out = tmp_path / "out"
-    out.write_text("old")
-    for write in (
-        lambda: write_release(release, out),
-        lambda: write_rules(rules, out),
-        lambda: Store(tmp_path / "runs.sqlite").write(out, ()),
-    ):
-        with pytest.raises(BadInput, match="make room"):
-            write()
-        assert out.read_text() == "old"
-    assert load_compas() is not None
-    with pytest.raises(BadInput, match="make room"):
-        make(tmp_path / "demo")
-    assert os.listdir(tmp_path / "demo") == []
 
 
 ALLOWED = {

@@ -8,24 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
 
-from helpers.brute_force import as_multiset, equations_of, released_counts
-from helpers.cases import Drawn, some_drawn
+from helpers.brute_force import as_multiset
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled
-from helpers.releases import counted, leaves_of, mixed, random_tree, tree_of
+from helpers.releases import leaves_of, mixed, random_tree, tree_of
 from treeleak.core.errors import BadSchema, NotCovered
-from treeleak.evidence import KnownDraws
 from treeleak.partition import (
     Geometry,
     Partition,
     enumerate_cells,
-    enumerate_drawable,
     reachable_leaves,
 )
-from treeleak.partition.atoms import atoms_of
-from treeleak.release import to_release
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.tree import Tree
@@ -156,68 +150,6 @@ def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed
     assert dict(zip(partition.points.tolist(), partition.alive.tolist(), strict=True)) == expected
 
 
-NUMERIC = [
-    (Numeric("a", 0, 10), [2.5, 7.0], "float32"),
-    (Numeric("a", 0, 10), [0.0, 5.0], "float32"),
-    (Numeric("a", 0, 10), [0.0, 5.0], "float64"),
-    (Numeric("a"), [-1e30, 0.0, 1e30], "float32"),
-    (Numeric("a", 5, 5), [], "float32"),
-    (Numeric("a", 0.1, 0.1), [], "float32"),
-    (Numeric("a", 0.1, 0.3), [0.1, 0.2], "float64"),
-    (Numeric("a", 0.1, 0.3), [float(np.nextafter(np.float32(0.2), np.float32(1)))], "float32"),
-    (Numeric("a", -1e300, 1e300), [0.0], "float64"),
-    (Numeric("a", -1.7e308, 1.7e308), [1.0], "float64"),
-    (Numeric("a", -1.7e308, 1.7e308), [1.0], "float32"),
-    (Numeric("a", low=0), [1e-300, 3.0], "float64"),
-    (Numeric("a", high=0), [-3.0], "float32"),
-    (Numeric("a", 0, 1, missing=True), [0.5, np.inf], "float32"),
-]
-
-
-@pytest.mark.parametrize(("column", "cuts", "kind"), NUMERIC)
-def test_the_point_that_stands_for_an_interval_lies_in_it_and_in_the_schema(column, cuts, kind):
-    schema = Schema([column])
-    release = bare([stump(c) for c in cuts] or [random_tree(np.random.default_rng(0), [[]], 0)],
-                   ["a"], kind)  # fmt: skip
-    (part,) = atoms_of(schema, release)
-    points = np.array([a.values[0] for a in part.atoms])
-    assert schema.valid(points, ["a"]).all()
-    finite = [c for c in cuts if np.isfinite(c)]
-    known = [a for a in part.atoms if not np.isnan(a.values[0, 0])]
-    assert len(known) == len(finite) + 1
-    with np.errstate(over="ignore"):  # beyond float32, as in the model
-        seen = np.array([a.values[0, 0] for a in known]).astype(kind)
-    # Atom k lies above exactly k thresholds.
-    assert [(x > np.array(finite)).sum() for x in seen] == list(range(len(known)))
-
-
-def test_a_missing_value_goes_where_the_node_sends_it():
-    schema = Schema([Binary("a", missing=True)])
-    release = bare([stump(0.5), stump(0.5, missing_left=True)], ["a"])
-    partition = everything(Geometry.of(release, schema))
-    assert partition.n_cells == 3
-    check_against_brute_force(Geometry.of(release, schema))
-
-
-def test_the_table_of_tests_grows_with_the_values_and_not_with_their_square():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.permutation(1000), rng.integers(0, 2, 1000)]).astype(float)
-    model = RandomForestClassifier(20, random_state=0).fit(X, rng.integers(0, 2, 1000))
-    release = to_release(model)
-    a, b = release.feature_names
-    geometry = Geometry.of(release, Schema([Numeric(a, 0, 1000), Binary(b)]))
-    assert geometry.radix[0] > 900
-    assert len(geometry.compiled[-1]) <= 2 * geometry.radix.sum()
-    atoms = np.column_stack([rng.integers(0, r, 300) for r in geometry.radix])
-    rows = np.column_stack(
-        [p.representatives[a, 0] for p, a in zip(geometry.parts, atoms.T, strict=True)]
-    )
-    leaves = geometry.trace_atoms(atoms)
-    expected = model.apply(rows)
-    for t, tree in enumerate(geometry.release.trees):
-        assert (tree.leaves[leaves[:, t] - geometry.leaf_start[t]] == expected[:, t]).all()
-
-
 def test_a_rule_on_a_numeric_column_is_refused_by_name():
     schema = Schema([Numeric("a"), Binary("b")], [Linear({"a": 1, "b": 1}, 0, 1)])
     with pytest.raises(BadSchema, match="numeric column 'a'"):
@@ -229,36 +161,6 @@ def test_more_classes_than_bits_are_refused():
     with pytest.raises(NotCovered, match="65 classes"):
         enumerate_cells(geometry, np.ones((2, 65), dtype=bool))
     assert enumerate_cells(geometry, np.ones((2, 64), dtype=bool)).alive.all()
-
-
-def test_counted_releases_count_every_row_once():
-    X = np.array([[0.0], [1.0], [1.0]])
-    release = counted([stump(0.5)], ["a"], X, np.array([0, 1, 1]), 2)
-    assert release.trees[0].counts.tolist() == [[1, 2], [1, 0], [0, 2]]
-
-
-def check_drawable(case: Drawn) -> None:
-    geometry = Geometry.of(case.release, case.schema)
-    kept = enumerate_drawable(geometry, KnownDraws(geometry, case.b).row_sets())
-    n, _ = released_counts(case.release)
-    expected = {}
-    for point in range(geometry.n_points):
-        row = expand(geometry, np.array([point]))[:1]
-        if not case.schema.valid(row, case.release.feature_names).all():
-            continue
-        (at,) = equations_of(case.release, row)
-        alive = [bool((case.b[:, case.seen] <= n[at, c, None]).all(axis=0).any())
-                 for c in range(n.shape[1])]  # fmt: skip
-        if any(alive):
-            expected[point] = alive
-    assert dict(zip(kept.points.tolist(), kept.alive.tolist(), strict=True)) == expected
-
-
-@pytest.mark.parametrize("n_trees", [None, 6])
-@pytest.mark.slow
-def test_a_point_is_kept_for_a_class_if_all_trees_count_the_draws_of_one_and_the_same_row(n_trees):
-    for seed in range(120):
-        check_drawable(some_drawn(seed, n_trees=n_trees))
 
 
 @examples(60, fast=10)

@@ -50,12 +50,6 @@ def test_without_a_browser_it_is_refused_before_any_work(folder, no_audit, monke
     assert "none: no program is there" in refused.stderr
 
 
-def test_pages_in_html_need_no_browser(folder, monkeypatch):
-    monkeypatch.setenv("CHROMIUM", str(folder / "none"))
-    assert audit(folder, folder / "r.html").exit_code == 0
-    assert (folder / "r.html").read_text().startswith("<!doctype html>")
-
-
 def test_it_is_printed_apart_and_offline(folder, tmp_path):
     # The browser's own arguments are what it prints.
     own = browser(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid import bayes_estimate
 from treeleak.attacks.large_grid.bayes_estimate import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.value_index import ValueIndex, values_of
-from treeleak.reconstruction.rows import in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
 # ------------------------------------------------------------- how sure rows are that miss counts
@@ -73,27 +69,6 @@ def matched(one: np.ndarray, true: np.ndarray, values: ValueIndex) -> tuple[np.n
     return true[j], float(cost[i, j].mean()) / len(values.parts)
 
 
-@pytest.mark.parametrize("n_rows", [200, 400])
-def test_values_are_as_often_right_as_is_said(values, n_rows, monkeypatch):
-    monkeypatch.setattr(bayes_estimate, "ASTRAY", (0.0, 0.0))
-    rng = np.random.default_rng(n_rows)
-    true = people(n_rows, values, rng)
-    one, two = (walk(true, values, rng, FOUND) for _ in range(2))
-    rows, _ = stated(one, two, values, exchangeable=False)
-    assert rows.misfit == 3
-    assert not rows.proved.any()
-    right, sure = (one == true)[:, :-1], rows.confidence[:, :-1]
-    assert sure.mean() == pytest.approx(right.mean(), abs=0.03)
-    np.testing.assert_allclose(sure.mean(axis=0), right.mean(axis=0), atol=0.1)
-    for low, high in ((0.0, 0.4), (0.4, 0.8), (0.8, 1.0)):
-        some = (sure >= low) & (sure < high)
-        assert sure[some].mean() == pytest.approx(right[some].mean(), abs=0.1)
-    # Where walks differ, less is right.
-    same = (one == two)[:, :-1]
-    assert sure[same].min(initial=1.0) > 0
-    assert sure[same].mean() > sure[~same].mean() + 0.3
-
-
 @pytest.mark.parametrize("found", [FOUND, 0 * FOUND], ids=["something", "nothing"])
 def test_rows_without_places_are_no_surer_than_other_people_let_expect(values, found):
     rng = np.random.default_rng(1)
@@ -117,31 +92,3 @@ def test_walks_that_came_to_the_same_are_not_certain(values):
     assert 0 < far < 0.01
     assert rows.confidence.max() < 1
     assert rows.confidence.mean() > 0.9
-
-
-def test_rows_are_as_far_apart_as_their_values(values):
-    rng = np.random.default_rng(3)
-    x, y = (people(20, values, rng) + values.atom_start[:-1] for _ in range(2))
-    cost, label = values.apart(x, y)
-    at = [values.first[rows] - values.start[:-1] for rows in (x, y)]
-    each = [
-        values.distance(a, np.arange(n))[at[0][:, a, None], at[1][None, :, a]]
-        for a, n in enumerate(np.diff(values.start))
-    ]
-    np.testing.assert_allclose(cost + label, sum(each))
-    assert label.max() == 1
-
-
-@pytest.mark.parametrize(("within", "misfit"), [(None, 0), (None, 3), (0.4, 3)])
-def test_it_is_said_of_columns_how_probable_leaves_are(values, within, misfit):
-    rng = np.random.default_rng(4)
-    one, two = (people(6, values, rng) + values.atom_start[:-1] for _ in range(2))
-    rows, _ = by_two_walks((one, two), one, misfit, values, False)
-    if within is not None:
-        rows = replace(rows, within=within * np.linspace(0, 1, rows.confidence.size).reshape(6, -1))
-    answer = Answer("unknown", values, (rows,), ordered=True)
-    found = in_columns(answer)
-    # No column of these attributes is one of several.
-    expected = float(not misfit) if within is None else rows.within[:, :-1]
-    np.testing.assert_array_equal(found.within, np.broadcast_to(expected, (6, 5)))
-    np.testing.assert_array_equal(found.sure, rows.confidence[:, :-1])

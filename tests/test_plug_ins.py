@@ -1,6 +1,5 @@
 """Audits for other tools: valid for them, in the page's words, and no more than may leave."""
 
-import html
 import json
 import os
 import re
@@ -19,7 +18,6 @@ import skops.io
 import yaml
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
-from skops.card import Card
 
 import treeleak
 from helpers.cli import run
@@ -112,30 +110,6 @@ def test_sarif_follows_its_schema(summaries):
         check.validate({**sarif(summaries["alone"]), "version": "2.0"})
 
 
-def test_results_are_findings_and_limits_that_are_not_met_in_the_words_of_the_page(audits):
-    page = html.unescape(audits["ruled"].to_html())
-    found = audits["ruled"].document()
-    results = sarif(summary_of(audits["ruled"]))["runs"][0]["results"]
-    unmet = [c for c in found["ruling"]["checks"] if c["state"] != "met"]
-    assert {c["state"] for c in unmet} == {"violated", "not assessed"}
-    assert len(results) == len(found["findings"]) + len(unmet)
-    for result in results:
-        text = result["message"]["text"].removeprefix("deep.skops: ").split(" (asked")[0]
-        assert all(piece in page for piece in text.split(": ")), text
-    levels = {r["ruleId"]: r["level"] for r in results}
-    assert levels["policy/proved_rows"] == levels["policy/exact_rows"] == "error"
-    assert "policy/ended" not in levels
-    for finding in found["findings"]:
-        assert (levels[finding["code"]] == "error") == (finding["verdict"] == "leak shown")
-
-
-def test_rules_say_what_holds_of_findings_and_limits_alike(audits):
-    (content,) = sarif(summary_of(replace(audits["ruled"], advice=())))["runs"]
-    for rule in content["tool"]["driver"]["rules"]:
-        assert "found it in the model file" not in rule["fullDescription"]["text"]
-        assert rule["help"]["text"] == "The audit names no change."
-
-
 @pytest.mark.parametrize("name", ["open", "nothing"])
 def test_what_was_not_assessed_is_never_silent(audits, name):
     assert audits[name].verdict == OPEN
@@ -143,13 +117,6 @@ def test_what_was_not_assessed_is_never_silent(audits, name):
     assert [r for r in content["results"] if r["level"] == "warning"]
     assert "Not assessed" in model_card.section(audits[name])
     assert "Not assessed" in FORMATS["cyclonedx"]([summary_of(audits[name])], "")
-
-
-def test_that_nothing_calls_for_a_change_is_not_said_without_what_limits_it(audits):
-    nothing = "No assessed part calls for a change. A part that was not assessed may."
-    audit = replace(audits["nothing"], advice=(nothing,))
-    for known in FORMATS.values():
-        assert nothing in known([summary_of(audit)], "")
 
 
 # --------------------------------------------------------------------------------- model cards
@@ -184,12 +151,6 @@ def test_a_card_can_be_read_by_hugging_face(summaries, tmp_path):
     assert model_card.TITLE in card.text
 
 
-def test_a_card_of_skops_takes_the_section(audits):
-    card = Card(DecisionTreeClassifier())
-    card.add(**{model_card.TITLE: model_card.section(audits["measured"])})
-    assert "**Leak shown.**" in card.render()
-
-
 def test_names_steer_no_card_and_make_no_link(summaries, audits):
     said = {"headline": "Leak shown. Column '[a](https://x.example) www.x.example\n# B'."}
     hostile = [summaries["hostile"], summary_of(audits["alone"].to_dict() | said)]
@@ -221,17 +182,6 @@ def test_a_bill_of_materials_is_valid(summaries):
     assert validation.JsonStrictValidator(versions.V1_6).validate_str(broken) is not None
 
 
-def test_a_bill_names_the_verdict_and_the_risk(summaries):
-    bill = json.loads(FORMATS["cyclonedx"]([summaries["ruled"]], ""))
-    (component,) = bill["components"]
-    said = {p["name"]: p["value"] for p in component["properties"]}
-    assert said["treeleak:verdict"] == "leak shown"
-    assert said["treeleak:passed"] == "false"
-    (risk,) = component["modelCard"]["considerations"]["ethicalConsiderations"]
-    assert risk["name"] == summaries["ruled"].headline
-    assert component["hashes"][0]["content"] == summaries["ruled"].provenance.sha256
-
-
 # ------------------------------------------------------------------------- the releasable edition
 
 
@@ -253,14 +203,6 @@ def test_folders_of_people_are_left_out_unless_given(summaries, audits):
         assert "secret-project" not in known([summaries["hostile"]], ""), name
     within = sarif(summary_of(audits["alone"], "a b"))["runs"][0]["results"][0]["locations"][0]
     assert within["physicalLocation"]["artifactLocation"]["uri"] == "a%20b/deep.skops"
-
-
-def test_a_card_needs_no_version_and_keeps_what_the_headline_repeats(summaries):
-    alone = summaries["alone"]
-    nameless = replace(alone, provenance=replace(alone.provenance, versions={}))
-    assert '"version": ""' in model_card.render([nameless])
-    said = replace(alone, headline="Of two, one says: Leak shown. Read on.")
-    assert "one says: Leak shown. Read on." in model_card.section(said)
 
 
 @pytest.mark.parametrize("head", ["title: a ---\n", "- one\n- two ---\n"])
@@ -388,35 +330,6 @@ def test_no_name_of_a_file_chooses_options(tmp_path):
     assert refused.exit_code == read.exit_code == 2
     assert f"{lax}: is a file, but reads as an option" in refused.stderr
     assert "option" not in read.stderr
-
-
-def test_the_page_configures_this_hook_with_options_of_an_audit():
-    page = (ROOT / "docs" / "plug-ins.md").read_text(encoding="utf-8")
-    (source,) = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])["repos"]
-    (hook,) = source["hooks"]
-    assert hook["id"] == HOOK["id"]
-    help_text = run("audit", "--help", env={"COLUMNS": "200"}).stdout
-    assert all(word in help_text for word in hook["args"] if word.startswith("--"))
-
-
-@pytest.mark.slow
-@pytest.mark.each
-def test_a_commit_of_a_model_that_leaks_is_refused(repository, tmp_path):
-    pre_commit = pytest.importorskip("pre_commit.clientlib", reason=NEEDED)
-    assert pre_commit.load_manifest(ROOT / ".pre-commit-hooks.yaml")[0]["id"] == "treeleak"
-    # Its own environment would be installed from a registry.
-    hooks = {"repo": "local", "hooks": [HOOK | {"language": "system"}]}
-    (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump({"repos": [hooks]}))
-    assert repository("git", "init", "-q")[0] == 0
-    assert repository(sys.executable, "-m", "pre_commit", "install")[0] == 0
-    repository("git", "add", "policy.toml", ".pre-commit-config.yaml", "calm.skops")
-    assert repository("git", "commit", "-m", "calm")[0] == 0
-    repository("git", "add", "deep.skops")
-    status, told = repository("git", "commit", "-m", "deep")
-    assert status != 0
-    assert "Leak shown" in told
-    assert "deep.skops" not in repository("git", "ls-tree", "--name-only", "HEAD")[1]
-    assert "calm.skops" in repository("git", "ls-tree", "--name-only", "HEAD")[1]
 
 
 # ---------------------------------------------------------------------------------------- MLflow

@@ -14,12 +14,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers.patient import AMPLE
 from helpers.releases import counted, leaves_of, tree_of
-from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
+from treeleak import Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
 from treeleak.attacks.samples import Samples
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_in
-from treeleak.reconstruction.posterior import Inside, Posterior
-from treeleak.verification.counts import check_drawable
+from treeleak.reconstruction.posterior import Posterior
 
 
 def rebuilt(X, y, schema, n_trees=4, **options):
@@ -91,75 +90,6 @@ def test_membership_is_the_share_of_samples_that_hold_the_record(plain, classes)
     assert ((share > 0.2) & (share < 1) & np.isclose(found, share)).any()
 
 
-def chance_of(posterior, record, row):
-    """Probability that a row of a sample (its atoms) has exactly these values."""
-    samples, out = posterior.samples, 1.0
-    values = samples.values
-    for a, part in enumerate(values.parts):
-        columns = [posterior.release.feature_names[c] for c in part.columns]
-        own = np.arange(values.start[a], values.start[a + 1])
-        inside = values.atom_of[own] == values.atom_start[a] + row[a]
-        equal = (values.table(a) == record[columns].to_numpy(dtype=float)).all(axis=1)
-        out *= samples.value_prior[own[inside & equal]].sum()
-    return out
-
-
-@pytest.mark.slow
-def test_values_that_no_tree_tells_apart_count_with_their_probability(coarse):
-    posterior = coarse.posterior
-    # Some values more probable than others, as a population makes them.
-    weight = np.arange(1.0, 1 + len(posterior.samples.value_prior))
-    atom_of = posterior.samples.values.atom_of
-    prior = weight / np.bincount(atom_of, weight)[atom_of]
-    samples = replace(
-        posterior.samples,
-        value_prior=prior,
-        atoms=posterior.samples.atoms[:3],
-        chain=posterior.samples.chain[:3],
-        log_posterior=posterior.samples.log_posterior[:3],
-    )
-    posterior = replace(posterior, samples=samples)
-    for classes in (None, [0, 1]):
-        records = grid(ORDINAL, classes)
-        expected = np.zeros(len(records))
-        for atoms in samples.atoms:
-            for i, record in records.iterrows():
-                own = [row for row in atoms if classes is None or row[-1] == record["label"]]
-                none = np.prod([1 - chance_of(posterior, record, row) for row in own])
-                expected[i] += (1 - none) / len(samples)
-        assert np.allclose(posterior.membership(records), expected)
-        assert len(np.unique(expected.round(9))) > 4
-
-
-def test_numbers_count_by_their_interval():
-    rng = np.random.default_rng(3)
-    X = pd.DataFrame({"a": rng.normal(size=10), "b": rng.integers(2, size=10)})
-    y = ((X["a"] > 0) ^ (X["b"] == 1)).astype(int)
-    result = rebuilt(X, y, Schema([Numeric("a"), Binary("b")]), n_trees=3)
-    cuts = result.posterior.release.thresholds[0]
-    low, high = float(cuts[0]), float(cuts[1])
-    inside = pd.DataFrame({"a": np.linspace(low, high, 12)[1:-1], "b": 0})
-    assert result.membership(inside).nunique() == 1
-    held = [
-        ((X["b"] == 0) & (X["a"] > low) & (X["a"] <= high)).any()
-        for X, _ in result.posterior.datasets()
-    ]
-    assert result.membership(inside)[0] == pytest.approx(np.mean(held))
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda r: r.drop(columns="x1"), "the records lack column 'x1'"),
-        (lambda r: r.assign(one=0, two=1), r"columns \['one', 'two'\] that the model lacks"),
-        (lambda r: r.assign(x2="f"), "column 'x2' of the records holds something other"),
-    ],
-)
-def test_columns_that_do_not_fit_are_named(plain, change, why):
-    with pytest.raises(BadInput, match=why):
-        plain.membership(change(grid(plain.schema.attributes)))
-
-
 # --------------------------------------------------------------------------------- expectation
 
 
@@ -181,24 +111,6 @@ def test_an_expectation_is_that_of_the_samples(coarse):
     assert wide.low <= narrow.low <= narrow.high <= wide.high
     assert wide.low < wide.high
     assert str(wide) == f"{wide.mean:g} (90%: {wide.low:g} to {wide.high:g})"
-
-
-@pytest.mark.parametrize("level", [0, 1, -0.1, 90])
-def test_a_level_is_a_probability(plain, level):
-    with pytest.raises(BadInput, match="level"):
-        plain.expectation(lambda X, _: len(X), level)
-
-
-def test_nearly_all_samples_give_every_leaf_its_rows(plain):
-    release = plain.posterior.release
-    lacking = [
-        check_drawable(release, X.to_numpy(), release.class_numbers(y))
-        for X, y in plain.posterior.datasets()
-    ]
-    assert len(lacking) == len(plain.posterior) > plain.posterior.n_chains > 1
-    # A row that a leaf lacks makes a dataset unlikely, not impossible.
-    assert np.mean(np.array(lacking) == 0) > 0.95
-    assert max(lacking) <= 2
 
 
 def test_without_rows_there_is_no_posterior():
@@ -268,28 +180,3 @@ def test_drawn_values_are_of_the_same_interval_and_in_the_domain(seed, kind, mis
         np.testing.assert_array_equal(leaves_of(release, drawn), leaves_of(release, x[:, None]))
         inside = part.holding(drawn, release)
         assert inside[np.arange(len(x)), world[:, 0]].all()
-
-
-def test_expectations_are_those_of_values_inside_intervals():
-    """Points of intervals say too little of how far values go, and of how they differ."""
-    rng = np.random.default_rng(1)
-    x = rng.exponential(size=4000)
-    release, geometry, values, world = case(x, np.arange(0.2, 2.2, 0.2), Numeric("x", 0.0, 50.0))
-    samples = Samples.of_worlds(values, np.stack([world] * 40))
-    own = posterior(samples, geometry, release)
-    mean = own.expectation(lambda X, _: X["x"].mean())
-    assert mean.low < x.mean() < mean.high
-    assert mean.mean == pytest.approx(x.mean(), abs=0.05)
-    spread = own.expectation(lambda X, _: X["x"].std())
-    assert spread.low < x.std() < spread.high
-    median = own.expectation(lambda X, _: X["x"].median())
-    assert median.mean == pytest.approx(np.median(x), abs=0.02)
-
-
-def test_nothing_is_drawn_where_an_interval_has_no_end_and_nothing_says_how_far_it_goes():
-    x = np.array([0.0, 1.0, 2.0, 5.0])
-    release, _, values, world = case(x, [1.5], Numeric("x"))
-    table = values.rows(values.first[world[:, :1]], 1)
-    samples = Samples.of_worlds(values, world[None])
-    drawn = Inside.of(samples, release).drawn(table, world[:, :1], np.random.default_rng(0))
-    np.testing.assert_array_equal(drawn, table)

@@ -22,7 +22,7 @@ from helpers.examples import spread
 from helpers.hurried import walk_little
 from helpers.models import without_seeds
 from treeleak.cli.application import app
-from treeleak.core.private import _line, dataclass
+from treeleak.core.private import _line
 from treeleak.report.sheet import sheet_of
 from treeleak.schema import Categorical, Numeric, Schema
 
@@ -69,32 +69,6 @@ def test_every_class_that_may_hold_rows_shows_no_value():
     assert bare == ["uncertainty.dataset.ProbabilisticDataset"], (
         "make it with treeleak.core.private.dataclass, or decorate it with shows_no_value"
     )
-
-
-def test_a_line_has_sizes_and_chosen_words():
-    @dataclass(frozen=True)
-    class Plain:
-        X: pd.DataFrame
-        y: tuple[str, ...]
-        name: str
-        number: float
-
-    @dataclass(frozen=True)
-    class Chosen(Plain):
-        _shown_fields = ("X", "number", "name", "absent")
-
-        @property
-        def absent(self):
-            raise AttributeError
-
-    X = pd.DataFrame({"a": [918273]})
-    assert repr(Plain(X, ("canary",), "canary", 918273.0)) == "Plain(X=1×1, y=1)"
-    assert repr(Chosen(X, (), "w" * 99, 0.5)) == (
-        f"Chosen(X=1×1, number=0.5, name='{'w' * 59}, absent=None)"
-    )
-    assert "\n" not in repr(Chosen(X, (), "a\nb", 0.5))
-    assert dataclasses.replace(Plain(X, (), "", 0.0), number=2.0).number == 2.0
-    assert repr(object.__new__(Plain)) == "Plain()"
 
 
 # ------------------------------------------------------------------------------------- canaries
@@ -172,13 +146,6 @@ def test_nothing_that_an_audit_leads_to_shows_a_value(audited):
             assert not CANARY.search(shown), type(thing)
             assert "\n" not in shown
             assert len(shown) < 500
-
-
-def test_repr_says_what_there_is(audited):
-    assert repr(audited).startswith(f"Audit(verdict={audited.verdict!r:.40}")
-    assert f"Reconstruction(status='{audited.reconstruction.status}', n_rows=30, X=30×3" in repr(
-        audited.reconstruction
-    )
 
 
 def test_tracebacks_with_locals_show_no_value(audited):

@@ -13,20 +13,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import treeleak
 from experiments import raw_boosted_models as models
 from experiments.benchmarks import raw_boosted
-from experiments.benchmarks.frame import floors_of, lines_of
+from experiments.benchmarks.frame import lines_of
 from treeleak.core.errors import TimeUp
 
 
 @pytest.fixture
 def cancer():
     return models.sample(raw_boosted.Case("HistGB", "cancer", 60, 0, 5.0))
-
-
-def test_each_line_stands_once_and_names_a_figure():
-    floors = floors_of("raw_boosted")
-    assert not floors.duplicated(["model", "table", "rows"]).any()
-    assert set(floors.model) <= set(raw_boosted.MODELS)
-    assert set(floors.figure) <= {"near", "exact", "beyond"}
 
 
 def test_rows_are_matched_where_most_values_are_right():
@@ -101,20 +94,3 @@ def test_what_answers_state_is_held_against_all_runs_together(capsys):
     ]
     assert not raw_boosted.as_stated(some[2:])
     assert capsys.readouterr().out.count("NOT met") == 2
-
-
-def test_values_said_to_be_nine_in_ten_sure_are_counted_by_their_ends():
-    X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    found = SimpleNamespace(
-        lower=X - 0.5, upper=X.assign(b=[2.75, 3.75]), confidence=X.assign(a=0.85, b=[0.94, 0.95])
-    )
-    own = models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2))
-    # Of the second column, no value lies between its ends.
-    assert own == {
-        "sure": pytest.approx(0.8975),
-        "held": 0.5,
-        "ninety": pytest.approx(2 / 3),
-        "n_ninety": 3.0,
-    }
-    found.lower = None
-    assert models._as_stated(SimpleNamespace(X=X), found, np.arange(2), np.arange(2)) == {}

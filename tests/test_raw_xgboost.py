@@ -10,17 +10,9 @@ import pytest
 
 import treeleak
 from experiments.boosted_models import stored_alone
-from helpers.raw_tables import at_nodes, each_for_itself, schema_of, true_leaves
-from treeleak.attacks.loss_sums.layers import Bounds, met
-from treeleak.attacks.loss_sums.node_search import ByNodes
-from treeleak.core.clock import Clock
+from helpers.raw_tables import schema_of
 from treeleak.core.errors import NotCovered
-from treeleak.evidence import LossSums
-from treeleak.evidence.loss_sums import FIRST, SECOND, Derivative
-from treeleak.evidence.predictions import chance, margins
-from treeleak.partition import Geometry
 from treeleak.release import to_release
-from treeleak.schema import Binary, Schema
 
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: pip install 'treeleak[xgboost]'")
 
@@ -41,39 +33,6 @@ def some_table(seed, n=100):
 
 def trained(X, y, **options):
     return xgboost.XGBClassifier(**{"n_estimators": 25, "n_jobs": 1, **options}).fit(X, y)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
-@pytest.mark.parametrize("l2", [1.0, 0.0, 3.5])
-def test_nodes_sum_up_what_their_rows_count(method, l2, masked):
-    X, y = some_table(1, 150)
-    options = {"max_depth": 4, "learning_rate": 0.2} if l2 == 0 else {}
-    model = trained(X, y, tree_method=method, reg_lambda=l2, **options)
-    model = stored_alone(model, masked=True) if masked else model
-    geometry = Geometry.of(to_release(model), schema_of(X))
-    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
-    assert search._ones == y.sum()
-    leaf = true_leaves(X, geometry)
-    first, second = (Derivative(geometry, each)(leaf, y) for each in (FIRST, SECOND))
-    sharp = 0
-    for t in range(len(geometry.release.trees)):
-        layers, bounds = [], []
-        search._look_ahead(each_for_itself(X, geometry, t), layers, bounds)
-        (layer,), totals = layers, layers[0].totals
-        at = at_nodes(leaf, geometry, t)
-        assert met(layer, Bounds(at, at), np.ones(layer.tree.n_nodes, dtype=bool))
-        assert not np.isnan(totals.second).any()
-        for told, off, each in (
-            (totals.second, totals.off_second, second), (totals.first, totals.off_first, first)
-        ):  # fmt: skip
-            missed = np.abs(each[:, t] @ at - told) / off
-            assert (missed[1:] <= 1).all()
-            # Of the root, the sum does not come from the file, and classes are not known.
-            assert missed[0] <= 2
-            sharp += (off < 1e-3).mean()
-    # They say so to many digits, also without sums of hessians: else any rows would meet them.
-    assert sharp > 0.9 * 2 * len(geometry.release.trees)
 
 
 def paths(model, X, y):
@@ -128,34 +87,6 @@ def test_a_file_that_counts_no_rows_gives_groups_of_rows_with_their_classes(seed
     assert own[0].tolist() == true[0].tolist()
     assert own[1].tolist() == true[1].tolist()
     assert not found.proved.any()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_chances_are_xgboosts_own_to_the_last_digit(seed):
-    X, y = some_table(seed, 400)
-    model = trained(X, y)
-    geometry = Geometry.of(to_release(model), schema_of(X))
-    before = margins(geometry.release, true_leaves(X, geometry))
-    for t in (1, 6, 20):
-        told = model.get_booster().predict(xgboost.DMatrix(X), iteration_range=(0, t))
-        np.testing.assert_array_equal(chance(before[:, t]), told)
-
-
-def test_a_column_that_no_tree_tests_is_as_sure_as_such_columns_are():
-    X, y = some_table(3)
-    rng = np.random.default_rng(3)
-    X["flag"], X["rare"] = (rng.random(len(X)) < 0.1).astype(float), 0.0
-    y = np.where(X.flag == 1, 1, y)
-    flags = ["flag", "rare"]
-    schema = Schema([*schema_of(X.drop(columns=flags)).attributes, *map(Binary, flags)])
-    found = treeleak.reconstruct(to_release(trained(X, y)), schema, "none", 30.0, 0)
-    assert found.numbers["trees_settled"] == 25
-    assert (found.X.rare == 0).all()
-    # Of the flag that is tested, few rows have 1. And trees that looked through many cuts make it
-    # unlikely that half of the rows have the other value.
-    assert found.confidence.rare.min() > 0.6
-    assert found.confidence.rare.max() < 0.98
-    assert found.expected_error < 0.1
 
 
 def test_two_classes_with_an_output_each_are_not_taken_for_one_output():

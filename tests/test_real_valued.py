@@ -22,9 +22,6 @@ import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from helpers.examples import shared
 from helpers.patient import AMPLE
-from treeleak.attacks.loss_sums import search
-from treeleak.evidence import LossSums
-from treeleak.evidence.class_counts_from_gradients import digits
 from treeleak.reconstruction import answering
 from treeleak.release import to_release
 from treeleak.verification.counts import leaves_off
@@ -109,45 +106,6 @@ def model_of(name, n=24, seed=0, columns=4):
     if name == "boosting":
         return GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, y), X, y
     return HistGradientBoostingClassifier(max_iter=8, min_samples_leaf=2).fit(X, y), X, y
-
-
-@pytest.mark.parametrize("name", ["boosting", "histogram"])
-def test_rows_and_classes_come_back(name):
-    model, X, y = model_of(name)
-    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=AMPLE)
-    assert found.status in ("unique", "feasible")
-    release = to_release(model)
-    mine, true = (
-        Counter(map(tuple, np.column_stack([rows_of_A(release, rows), label]).tolist()))
-        for rows, label in ((found.X, found.y), (X, y))
-    )
-    assert found.proved.all()
-    assert mine == true
-
-
-@pytest.mark.slow
-def test_classes_that_numbers_of_rows_leave_open_show_in_the_last_digits(monkeypatch):
-    rng = np.random.default_rng(3)
-    X = pd.DataFrame(rng.integers(0, 2, (100, 5)), columns=list("abcde"))
-    y = (X["a"] + X["b"] + rng.random(100) > 1.4).astype(int)
-    model = HistGradientBoostingClassifier(max_iter=40).fit(X, y)
-    release = to_release(model)
-    found = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
-    evidence, partition = cells_of(release, bits(release))
-    assert isinstance(evidence, LossSums)
-    mine, true = (
-        histogram(partition, rows_of_A(release, rows.to_numpy()), np.asarray(label))
-        for rows, label in ((found.X, found.y), (X, y))
-    )
-    assert found.proved.all()
-    np.testing.assert_array_equal(mine, true)
-
-    def none(evidence, leaf, m, number):
-        return replace(digits(evidence, leaf, m, number), sums=np.full(len(number), np.nan))
-
-    monkeypatch.setattr(search, "digits", none)
-    without = treeleak.reconstruct(release, bits(release), time_limit=AMPLE)
-    assert not without.proved.all()
 
 
 @pytest.mark.parametrize("name", ["boosting", "histogram"])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -20,22 +18,17 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples, spread
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
-from helpers.older import COUNTS_GAPS
 from helpers.patient import AMPLE
 from helpers.releases import counted, leaves_of, mixed, random_tree
 from treeleak import (
     BadInput,
     NotCovered,
-    Ordinal,
     Reconstruction,
     Schema,
     reconstruct,
 )
-from treeleak.attacks import attack_for
 from treeleak.attacks.solvers.integer import IntegerProblem
-from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.n_rows import RowCount
@@ -157,26 +150,6 @@ def test_random_trees(given_, seed):
     check_against_brute_force(result, release, schema)
 
 
-@examples(40, fast=5)
-@given(
-    schemas(),
-    st.integers(0, 2**32),
-    st.sampled_from([DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier]),
-    st.integers(1, 4),
-)
-def test_scikit_learn_models(schema, seed, make, depth):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(some_rows(schema, schema.columns, 6, rng), columns=schema.columns)
-    assume(COUNTS_GAPS or not X.isna().any(axis=None))
-    y = rng.choice(["x", "y", "z"], size=len(X))
-    more = {} if make is DecisionTreeClassifier else {"n_estimators": 4, "bootstrap": False}
-    model = make(max_depth=depth, random_state=seed % 100, **more).fit(X, y)
-    result = reconstruct(model, schema, seed=1)
-    assert len(result.X) == len(X)
-    assert sorted(result.y) == sorted(y)
-    check_against_brute_force(result, to_release(model), schema)
-
-
 @examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32))
 def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_them(schema, seed):
@@ -225,16 +198,6 @@ def test_an_unfinished_proof_proves_nothing(seed, monkeypatch):
     assert all(stands_in(table, sure, world) for world in worlds)
 
 
-def same(one: Reconstruction, other: Reconstruction) -> bool:
-    return (
-        one.status == other.status
-        and one.X.equals(other.X)
-        and one.y.equals(other.y)
-        and one.confidence.equals(other.confidence)
-        and one.proved.equals(other.proved)
-    )
-
-
 def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.integers(0, 2, (n, columns)), columns=[f"x{i}" for i in range(columns)])
@@ -242,16 +205,6 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 # Degenerate inputs -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bootstrap", [False, True])
-def test_a_schema_without_room_for_the_counts_is_a_contradiction(bootstrap):
-    X, y = small(10, 3)
-    model = RandomForestClassifier(5, bootstrap=bootstrap, random_state=0).fit(X, y)
-    result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
-    assert result.status == "infeasible"
-    assert result.X is None
-    assert re.match(r"tree \d+, node \d+: ", result.contradiction)
 
 
 # What is refused, and limits ---------------------------------------------------------------
@@ -306,29 +259,6 @@ def test_hidden_draws_of_unequal_chances_are_noted():
     assert not any(
         n.startswith("the attack assumed that trees draw each row") for n in result.notes
     )
-
-
-@pytest.mark.slow
-def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
-    X, y = small(8, 3)
-    schema = Schema.from_columns(X.columns)
-    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    both = reconstruct(forest, schema, "hidden", AMPLE, use_distinct="both")
-    other = both.without_distinct
-    assert both.evidence.endswith("distinct counts")
-    assert other.evidence.endswith("drawn counts only")
-    for own, distinct in ((both, True), (other, False)):
-        alone = reconstruct(forest, schema, "hidden", AMPLE, use_distinct=distinct)
-        assert same(own, alone)
-    told = json.loads(both.to_json(include_rows=True))
-    assert told["without_distinct"]["evidence"] == other.evidence
-    assert "rows" not in told["without_distinct"]
-    # Known draws, and counts without any, are of one kind.
-    assert reconstruct(forest, schema, use_distinct="both").without_distinct is None
-    plain = RandomForestClassifier(4, bootstrap=False).fit(X, y)
-    assert reconstruct(plain, schema, use_distinct="both").without_distinct is None
-    with pytest.raises(BadInput, match="use_distinct must be"):
-        reconstruct(forest, schema, use_distinct="some")
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
@@ -455,56 +385,3 @@ def test_one_forest_and_three_ways_to_read_it():
     with pytest.raises(NotCovered, match="did not draw their rows by a bootstrap"):
         reconstruct(plain, schema, "known")
     assert reconstruct(plain, schema).draws is None
-
-
-# Files of several versions, all trained on the same rows.
-MODELS = Path(__file__).parent / "models"
-MAKER = Path(__file__).parents[1] / "tools" / "make_fixture_models.py"
-
-
-def recorded(version: str) -> list[Release]:
-    """The bootstrapped models that one version of scikit-learn wrote and that count draws."""
-    names = json.loads((MODELS / version / "draws.json").read_text())
-    files = [p for p in sorted((MODELS / version).glob("*")) if p.stem in names]
-    releases = [to_release(p, trust_pickle=True) for p in files if p.suffix != ".json"]
-    return [r for r in releases if r.counts_are == "draws"]
-
-
-@pytest.fixture(scope="module")
-def trained_on():
-    spec = importlib.util.spec_from_file_location("make_fixture_models", MAKER)
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    X, y, _ = maker.data()
-    return X, y
-
-
-@pytest.mark.versions
-@pytest.mark.parametrize("version", ["1.3.2", "1.5.2", "1.7.2", "1.8.0", "1.9.1"])
-@pytest.mark.slow
-@pytest.mark.usefixtures("short_walks")
-def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version, trained_on):
-    X, y = trained_on
-    schema = Schema([Ordinal(f"x{i}", 0, 4) for i in range(4)])
-    releases = recorded(version)
-    assert len(releases) >= 6
-    for release in releases:
-        result = reconstruct(release, schema)
-        assert result.status in ("feasible", "likely")
-        check_drawn(result, release, X, y)
-    # Each alone says little, all together a good deal.
-    trees = tuple(tree for release in releases for tree in release.trees)
-    b = np.concatenate([known_draws(release).counts for release in releases])
-    together = replace(releases[0], trees=trees)
-    evidence = KnownDraws(Geometry.of(together, schema), b)
-    answer = attack_for(evidence)(evidence, evidence.geometry, Clock(60.0), 0)
-    assert answer.status == "feasible"
-    (rows,) = answer.rows
-    table = answer.values.rows(rows.values[:, :-1], 4)
-    label = np.array(together.classes)[rows.values[:, -1] - answer.values.start[-2]]
-    assert rows.proved.sum() >= 15
-    assert (table == X)[rows.confidence[:, :-1] == 1].all()
-    assert (label == y)[rows.confidence[:, -1] == 1].all()
-    assert (label == y)[rows.proved].all()
-    leaves, true = leaves_of(together, table), leaves_of(together, X)
-    assert (leaves == true)[rows.proved].all()

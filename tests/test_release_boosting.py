@@ -24,9 +24,7 @@ from treeleak.core.errors import BadModel
 from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.statistics import GAIN, GRADIENT, MEAN, VALUE, VARIANCE
-
-CRITERIA = ("squared_error", "absolute_error", "poisson")
+from treeleak.release.statistics import GAIN, VALUE
 
 
 def table(rng, n=60, gaps=True):
@@ -70,23 +68,6 @@ def test_what_trees_add_is_the_prediction_of_gradient_boosting(seed):
     np.testing.assert_array_equal(raw, model._raw_predict(X.astype(np.float32)))
     assert release.ensemble.objective == model.loss
     assert release.classes == (tuple(range(y.max() + 1)) if k == 0 else ())
-
-
-def test_gradients_and_variances_of_a_boosted_tree():
-    rng = np.random.default_rng(0)
-    X, y = table(rng, gaps=False), rng.normal(size=60)
-    model = GradientBoostingRegressor(n_estimators=2).fit(X, y)
-    tree = to_release(model).trees[0]
-    inner, leaf = np.flatnonzero(~tree.is_leaf), tree.apply(X.astype(np.float32))
-    gradient, mean = tree.statistics.get(GRADIENT), tree.statistics.get(MEAN)
-    variance = tree.statistics.get(VARIANCE)
-    assert gradient.values[0] == pytest.approx(-(y - y.mean()).sum(), abs=1e-9)
-    for node in inner:
-        assert gradient.present[node]
-    for v in tree.leaves:
-        assert mean.values[v] == pytest.approx(y[leaf == v].mean())
-        assert variance.values[v] == pytest.approx(y[leaf == v].var(), abs=1e-12)
-    assert to_release(model).trees[1].statistics.get(MEAN) is None
 
 
 def histogram_data(rng, n=120):

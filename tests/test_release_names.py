@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold
-from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.model_selection import GridSearchCV
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -59,23 +58,15 @@ STEPS = {
     ),
     "imputer": (SimpleImputer(), GAPS),
     "imputer with indicator": (SimpleImputer(add_indicator=True), GAPS),
-    "imputer that keeps": (SimpleImputer(keep_empty_features=True), GAPS),
-    "neighbours": (KNNImputer(add_indicator=True), GAPS),
     "one-hot": (OneHotEncoder(), TABLE[WORDS]),
     "one-hot drop first": (OneHotEncoder(drop="first", sparse_output=False), TABLE[WORDS]),
     "one-hot drop binary": (OneHotEncoder(drop="if_binary"), TABLE[["job", "flag"]]),
-    "one-hot of numbers": (OneHotEncoder(), TABLE[["flag"]]),
     "one-hot infrequent": (
         OneHotEncoder(min_frequency=8, handle_unknown="infrequent_if_exist"),
         TABLE[WORDS],
     ),
-    "one-hot infrequent drop": (OneHotEncoder(max_categories=3, drop="first"), TABLE[WORDS]),
     "ordinal": (OrdinalEncoder(), TABLE[WORDS]),
     "bins": (made(KBinsDiscretizer, 4, quantile_method="averaged_inverted_cdf"), TABLE[NUMBERS]),
-    "bins ordinal": (
-        made(KBinsDiscretizer, 4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
-        TABLE[NUMBERS],
-    ),
     "columns": (
         columns(("words", OneHotEncoder(), WORDS), ("numbers", StandardScaler(), NUMBERS)),
         TABLE,
@@ -128,12 +119,7 @@ STEPS = {
         TABLE,
     ),
     "best": (SelectKBest(k=2), TABLE[["age", "bmi", "flag"]]),
-    "all of the best": (SelectKBest(k="all"), TABLE[["age", "bmi", "flag"]]),
     "varying": (VarianceThreshold(1.0), TABLE[["age", "bmi", "flag"]]),
-    "eliminated": (
-        RFE(DecisionTreeClassifier(random_state=0), n_features_to_select=2),
-        TABLE[["age", "bmi", "flag"]],
-    ),
     "union": (FeatureUnion([("a", StandardScaler()), ("b", PCA(2))]), TABLE[NUMBERS]),
 }
 
@@ -172,18 +158,6 @@ def test_columns_that_may_all_be_zero_are_no_group():
         assert groups(OneHotEncoder(categories=lists, handle_unknown=unknown)) == set()
     assert groups(OneHotEncoder(categories=[["cook", "judge", "smith"], lists[1]])) == {3, 4}
     assert groups(make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler())) == set()
-
-
-def test_a_pipeline_inside_others_names_columns_from_the_first_step_on():
-    swap = columns(("b", "passthrough", [1]), ("a", "passthrough", [0]))
-    swap.set_params(verbose_feature_names_out=False)
-    inner = make_pipeline(swap, DecisionTreeClassifier(random_state=0))
-    search = GridSearchCV(inner, {"decisiontreeclassifier__max_depth": [2]}, cv=2)
-    for last in (inner, search):
-        model = make_pipeline(StandardScaler(), last).fit(TABLE[NUMBERS], Y)
-        release = to_release(model)
-        assert release.feature_names == ("bmi", "age")
-        assert release.notes[0].startswith("The model is the last step of a Pipeline")
 
 
 def test_the_names_that_a_file_can_ask_for_are_bounded():

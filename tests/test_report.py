@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import html
 import io
@@ -31,9 +30,7 @@ from helpers.hurried import walk_little
 from helpers.tables import compas_sample
 from treeleak.core.text import percent, plain
 from treeleak.report import render, render_html
-from treeleak.report.blocks import Bar, Bars, Share, Stack
-from treeleak.report.page import draw
-from treeleak.report.sheet import most_exposed, sheet_of
+from treeleak.report.sheet import sheet_of
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -218,48 +215,12 @@ def test_the_terminal_has_scores_in_whole_percents(found):
     assert re.search(rf"a random baseline +{percent(near.categories)} ", _printed(found))
 
 
-def test_the_terminal_has_one_error_where_a_part_of_it_is_hidden(found):
-    hidden = found.to_dict()
-    judged = hidden["measurement"].get("on_tested", hidden["measurement"])
-    for told in (judged, *judged["yardsticks"]):
-        told["scores"] |= {"categories": None, "numbers": None}
-    audit = copy.copy(found)
-    object.__setattr__(audit, "to_dict", lambda edition: hidden)
-    both = percent(found.measurement.judged.scores.error)
-    lines = rf"How far off +error +by chance\n +the rebuilt rows +{both} *\n"
-    assert re.search(lines, _printed(audit))
-
-
-def test_the_releasable_page_has_scores_in_whole_percents(found):
-    m = found.measurement
-    finer = {percent(m.error, 1), *_finer(m)}
-    internal, releasable = (render_html(found, e) for e in ("internal", "releasable"))
-    assert all(figure in internal for figure in finer)
-    assert not [figure for figure in finer if figure in releasable]
-    assert f"The reconstruction error is {percent(m.error)} of the values" in releasable
-
-
-def test_stored_rows_are_the_first_thing_that_leaks(found):
-    first = replace(found.inventory[0], mark="leaks", what="training table", rows=True)
-    sheet = sheet_of(replace(found, inventory=(first, *found.inventory[1:])))
-    assert sheet.answers[1].answer == "The file stores as they are: training table."
-
-
 def test_nothing_is_called_proved_where_proofs_do_not_hold(found):
     recovered = replace(found.exposure.recovered, proved=0.0)
     sheet = sheet_of(replace(found, exposure=replace(found.exposure, recovered=recovered)))
     assert found.reconstruction.share_proved_rows > 0
     (tile,) = [t for t in sheet.tiles if t.label.startswith("of rows proved")]
     assert tile.figure == "0%"
-
-
-def test_rows_that_are_proved_together_are_not_said_to_leak():
-    X, y, data = compas_sample(80)
-    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, y)
-    audit = treeleak.audit(tree, schema=data.schema)
-    sheet = sheet_of(audit)
-    assert sheet.verdict.startswith("no leak shown")
-    assert sheet.answers[1].answer == "The attacks disclosed no single row."
 
 
 def test_the_page_allows_itself_and_nothing_else(found):
@@ -278,36 +239,6 @@ def test_the_page_allows_itself_and_nothing_else(found):
     assert "@import" not in style
 
 
-def test_every_id_stands_once_and_every_reference_leads_to_one(found):
-    page = Page(render_html(found, "internal"))
-    ids = [a["id"] for _, a in page.tags if "id" in a]
-    assert len(ids) == len(set(ids))
-    wanted = {v for _, a in page.tags for v in (a.get("aria-labelledby") or "").split()}
-    wanted |= {a["href"][1:] for _, a in page.tags if a.get("href")}
-    assert wanted <= set(ids)
-
-
-def test_a_notebook_shows_the_beginning_and_keeps_its_own_style(found):
-    text = found._repr_html_()
-    page = Page(text)
-    assert sheet_of(found).headline in html.unescape(text)
-    assert [t for t, _ in page.tags].count("svg") >= 2
-    assert not [t for t, _ in page.tags if t in ("script", "html", "body", "link")]
-    style = text[text.index("<style>") + 7 : text.index("</style>")]
-    selectors = re.findall(r"([^{}]+)\{", style)
-    assert selectors
-    assert all(s.strip().startswith(".treeleak-piece") for s in selectors)
-
-
-def test_as_many_rows_as_there_is_room_for(found):
-    (section,) = (s for s in sheet_of(found, "internal").sections if s.key == "rows")
-    blocks = [section.blocks, most_exposed(found, room=4_000).blocks]
-    assert blocks[0][-1].rows == 40
-    assert 0 < blocks[1][-1].rows < 40
-    assert "of 40 rows" in blocks[1][1].text
-    assert len(json.dumps(blocks[1][-1].data)) < 3 * 4_000
-
-
 @pytest.mark.slow
 def test_what_was_typed_names_no_folders_in_the_releasable_edition(tmp_path):
     folder = tmp_path / "of-ada"
@@ -324,28 +255,6 @@ def test_what_was_typed_names_no_folders_in_the_releasable_edition(tmp_path):
     assert "of-ada" not in text
     assert run("audit", *given, "--report", report, "--internal").exit_code == 0
     assert "of-ada" in html.unescape(report.read_text())
-
-
-@pytest.mark.parametrize(
-    ("places", "said"),
-    [
-        ({"report": "train.csv"}, "is read by the same command"),
-        ({"report": "no/report.html"}, "there is no folder"),
-        ({"report": "same", "json": "same"}, "named twice"),
-    ],
-)
-def test_places_that_cannot_be(tmp_path, places, said):
-    X = pd.DataFrame({"a": [0, 1] * 10})
-    skops.io.dump(DecisionTreeClassifier().fit(X, X["a"]), tmp_path / "model.skops")
-    X.assign(y=X["a"]).to_csv(tmp_path / "train.csv", index=False)
-    options = [w for name, place in places.items() for w in (f"--{name}", tmp_path / place)]
-    result = run(
-        "audit", tmp_path / "model.skops", "--train", tmp_path / "train.csv", "--label", "y",
-        *options,
-    )  # fmt: skip
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert (tmp_path / "train.csv").read_text().startswith("a,y")
 
 
 # -------------------------------------------------------------------------------- texts and charts
@@ -368,41 +277,3 @@ def test_places_that_cannot_be(tmp_path, places, said):
 def test_what_cannot_be_seen_is_shown_by_its_number(text, shown):
     assert plain(text) == shown
     assert plain(text).encode("utf-8")
-
-
-def test_charts_say_in_words_what_they_show():
-    parts = (Share("proved <b>", 0.25, "25%", "leak"), Share("open", 0.75, "75%", "calm"))
-    stack = str(draw(Stack("Rows", "of 4 rows", parts), "k"))
-    assert "proved &lt;b&gt; 25%; open 75%" in stack
-    assert 'width="25.00%"' in stack
-    assert 'x="25.00%" y="0" width="75.00%"' in stack
-    lines = (Bar("a", (0.1,), (0.05,)), Bar("b", (None,)), Bar("c", (0.2,)))
-    chart = str(draw(Bars("Wrong", "share", (("x", "plain"),), lines, 1, 0.2, left_out=1), "k"))
-    assert "a: 10.0% ± 5.0%; b: –. The table has 1 more." in chart
-    assert 'width="50.00%"' in chart
-    assert ">c</text>" not in chart
-
-
-OLD_WORDS = (
-    "neither leak nor safety", "far as the trees tell", "far as trees tell", "as expected",
-    "laid beside", "whoever is answerable", "How few rows", "Whom it concerns", "Thresholds midway",
-    "miss counts by", "bound nothing", "random guess", "gives away", "omebody", "stand apart",
-    "eft to know", "yardstick is",
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_report_speaks_the_words_of_privacy_people():
-    X, y, data = compas_sample(80, seed=0)
-    tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
-    audit = treeleak.audit(tree, X, y, schema=data.schema, time_limit=20)
-    out = Console(width=80, record=True, file=io.StringIO())
-    render(audit, out)
-    page = render_html(audit, "internal")
-    said = " ".join(out.export_text().split()) + " ".join(page.split())
-    assert [words for words in OLD_WORDS if words in said] == []
-    for words in ("reconstruction error", "Residual uncertainty", "Small leaves", "baseline"):
-        assert words in said
-
-
-LONG = "A table with the usual values of the 10 people most like each person"

@@ -9,7 +9,6 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
 import treeleak
@@ -85,25 +84,6 @@ def test_odds_are_those_of_exact_bayes(tiny):
     assert odds_of(tiny, drawn).of(kinds) == pytest.approx(exact, rel=0.12, abs=0.02)
 
 
-def test_rows_that_no_sample_holds_have_the_odds_of_exact_bayes(tiny):
-    *_, kinds, counts, p, q = tiny
-    rare = int((p @ (counts > 0)).argmin())
-    without = np.where(counts[:, rare] == 0, p, 0.0)
-    drawn = np.random.default_rng(1).choice(len(counts), (CHAINS, EACH), p=without / without.sum())
-    found = odds_of(tiny, drawn).of(kinds[[rare]])
-    assert found == pytest.approx(p @ counts[:, rare] / (N * q[rare]), rel=0.5)
-
-
-def test_chains_that_stand_still_are_trusted_less(tiny):
-    *_, kinds, counts, p, _ = tiny
-    rng = np.random.default_rng(2)
-    walking = odds_of(tiny, rng.choice(len(counts), (CHAINS, EACH), p=p)).of(kinds)
-    # Each holds its own dataset, drawn without any evidence at all.
-    still = np.repeat(rng.integers(len(counts), size=(CHAINS, 1)), EACH, axis=1)
-    stuck = odds_of(tiny, still).of(kinds)
-    assert np.log(stuck).std() < 0.5 * np.log(walking).std()
-
-
 def test_answers_do_not_depend_on_what_is_asked_beside(tiny):
     *_, kinds, counts, p, _ = tiny
     odds = odds_of(tiny, np.random.default_rng(3).choice(len(counts), (2, 20), p=p))
@@ -111,17 +91,6 @@ def test_answers_do_not_depend_on_what_is_asked_beside(tiny):
     assert [float(odds.of(kinds[[k]])[0]) for k in range(len(kinds))] == pytest.approx(together)
     again = odds_of(tiny, np.random.default_rng(3).choice(len(counts), (2, 20), p=p))
     assert (again.of(kinds) == together).all()
-
-
-def test_a_prior_draws_rows_as_often_as_it_says(tiny):
-    _, _, prior, kinds, _, _, q = tiny
-    drawn = prior.drawn(20_000, np.random.default_rng(4))
-    times = (drawn[:, None] == kinds[None]).all(axis=2).sum(axis=0)
-    assert chisquare(times, q * len(drawn)).pvalue > 1e-3
-    samples = replace(tiny[0].samples, learned=np.log(q).reshape(-1, 2))  # a table over the grid
-    drawn = samples.imagined(20_000, np.random.default_rng(5))
-    times = (drawn[:, None] == kinds[None]).all(axis=2).sum(axis=0)
-    assert chisquare(times, q * len(drawn)).pvalue > 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -149,16 +118,3 @@ def test_members_are_told_from_others_better_than_by_counting(people):
         return roc_auc_score(truth, np.concatenate([asked.membership(own, 0.5) for own in tables]))
 
     assert area(posterior) > area(replace(posterior, odds=None)) + 0.01
-
-
-@pytest.mark.slow
-def test_of_a_record_without_a_class_each_may_be_meant(people):
-    posterior, (table, _) = people
-    records = table[:20].drop(columns="label")
-    odds = [posterior.membership(records.assign(label=c), 0.5) for c in (0, 1)]
-    odds = [p / (1 - p) for p in odds]
-    found = posterior.membership(records, 0.5)
-    found = found / (1 - found)
-    # Between those of the two classes, but for what doubt of the population takes off.
-    assert (found > 0.7 * np.minimum(*odds)).all()
-    assert (found < 1.3 * np.maximum(*odds)).all()

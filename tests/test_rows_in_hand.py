@@ -10,15 +10,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers.cases import some_drawn
 from helpers.patient import work
 from treeleak.attacks.known_draws import run, search
-from treeleak.attacks.known_draws.candidates import RowProblem
-from treeleak.attacks.known_draws.dual import fit
-from treeleak.attacks.known_draws.rows_from_marginals import sampled
-from treeleak.core.clock import Clock
-from treeleak.evidence import KnownDraws, Pairs
-from treeleak.partition import Geometry, enumerate_drawable
 
 
 @cache
@@ -75,25 +68,3 @@ def test_rows_are_written_after_the_time_is_up(monkeypatch):
     model = warm()
     monkeypatch.setattr(run, "rows_from_marginals", slow)
     assert treeleak.reconstruct(model, time_limit=1).X.shape == (60, 8)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_few_draws_of_a_row_stand_for_all_its_candidates(seed):
-    case = some_drawn(seed, tamper=False)
-    evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b)
-    partition = enumerate_drawable(evidence.geometry, evidence.row_sets())
-    problem = RowProblem.of(evidence, partition, Pairs.of(partition))
-    if not problem.n_open:
-        assert sampled(problem, np.zeros(0))[0] is problem
-        return
-    u = fit(problem, Clock(60.0), evaluations=5).u
-    part, share = sampled(problem, u)
-
-    def table(own, weight):
-        out = np.zeros((evidence.n_rows, int(problem.pair.max()) + 1))
-        out[own.rows[own.owner], own.pair[own.column]] = weight
-        sure = own.fixed_pair >= 0
-        out[sure, own.fixed_pair[sure]] = 1.0
-        return out
-
-    assert np.abs(table(part, share) - table(problem, u)).max() <= 1 / 64 + 1e-9

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.documents import check_damaged, check_unreadable, put
-from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.errors import BadModel
 from treeleak.release import (
     Condition,
     DecisionRule,
@@ -195,49 +195,17 @@ def two_classes(rules: tuple, default: DecisionRule, **more: Any) -> RuleList:
         (lambda: RuleList(("a",), (1, True), (), DecisionRule((), 1)), "two classes"),
         (lambda: two_classes((), YES), "the default has conditions"),
         (lambda: two_classes((), DecisionRule((), "x")), "default predicts 'x'"),
-        (lambda: two_classes((DecisionRule((A1,), 1),), DEFAULT), "rule 1 predicts 1"),
         (
             lambda: two_classes((YES, DecisionRule((Condition("z", (1,)),), "no")), NO),
             "rule 2 tests 'z'",
         ),
-        (lambda: two_classes((), DecisionRule((), "no", (1,))), "default counts 1 classes"),
-        (lambda: two_classes((), DecisionRule((), "no", (1, -1))), "default counts -1"),
-        (lambda: two_classes((), DecisionRule((), "no", (1, 0.5))), "default counts 0.5"),
-        (lambda: two_classes((YES,), DEFAULT), "some rules have counts and some have none"),
-        (
-            lambda: two_classes((DecisionRule((A1,), "yes"),), NO),
-            "some rules have counts and some have none",
-        ),
-        (
-            lambda: two_classes((YES,), NO, n_rows=6),
-            "supports that do not add up: the rules capture 5 rows, n_rows is 6",
-        ),
-        (lambda: two_classes((), NO, covered=(0, 2)), "covered is for a rule set"),
         (lambda: two_classes((YES,), NO, covered=(0, 2), ordered=False), "covered is for rules"),
         (lambda: two_classes((), NO, covered=(2,), ordered=False), "covered counts 1 classes"),
-        (lambda: two_classes((), DEFAULT, covered=(0, 2), ordered=False), "some have none"),
-        (
-            lambda: two_classes((), NO, covered=(0, 2), ordered=False, n_rows=4),
-            "capture 5 rows, n_rows is 4",
-        ),
     ],
 )
 def test_rules_that_contradict_themselves_are_refused(make, says):
     with pytest.raises(BadModel, match=re.escape(says)):
         make()
-
-
-def test_rows_that_do_not_fit_are_refused():
-    between = DecisionRule((Condition("a", above=1),), "yes")
-    rules = two_classes((between,), DEFAULT)
-    with pytest.raises(BadInput, match="lack column 'a'"):
-        rules.apply(pd.DataFrame({"b": [1]}))
-    with pytest.raises(BadInput, match="column 'a' holds something else"):
-        rules.apply(pd.DataFrame({"a": ["x"]}))
-    with pytest.raises(BadInput, match="1 rows with 2 labels"):
-        rules.counted(pd.DataFrame({"a": [1]}), ["no", "yes"])
-    with pytest.raises(BadInput, match="label 'maybe' is not a class"):
-        rules.counted(pd.DataFrame({"a": [1]}), ["maybe"])
 
 
 @given(rule_lists())
@@ -251,19 +219,6 @@ def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, ru
     assert isinstance(read, RuleList)
     assert_same(read, rules)
     jsonschema.validate(rules_to_dict(rules), PUBLISHED)
-
-
-def test_numpy_values_are_written_as_plain_ones():
-    values = (np.int64(1), np.float32(0.5), np.str_("x"), np.bool_(True))
-    rule = DecisionRule((Condition("a", values), Condition("b", above=np.float64(1))), np.int64(7))
-    rules = RuleList(("a", "b"), (np.int64(7),), (rule,), DecisionRule((), np.int64(7)))
-    described = json.loads(json.dumps(rules_to_dict(rules)))
-    assert described["rules"] == [
-        {"if": [{"column": "a", "in": [1, 0.5, "x", 1]}, {"column": "b", "above": 1.0}], "then": 7}
-    ]
-    strange = RuleList((), ((1, 2),), (), DecisionRule((), (1, 2)))
-    with pytest.raises(BadInput, match="class label"):
-        rules_to_dict(strange)
 
 
 def example() -> dict:
@@ -286,67 +241,20 @@ FIRST = ("rules", 0, "if", 0)
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "treeleak-release", "no rules"),
         (("version",), 2, "version 2"),
-        (("version",), True, "version is True, must be 1"),
-        (("surprise",), 1, "unknown keys ['surprise']"),
-        (("columns",), ["age", "age", "job", "smoker"], "one name"),
-        (("columns",), [1], "columns[0] is 1, must be text"),
         (("columns",), ["age", "job"], "rule 1 tests 'smoker'"),
-        (
-            ("classes",),
-            ["healthy", None],
-            "classes[1] is None, must be text, true or false or a number",
-        ),
         (("classes",), ["healthy"], "rule 1 predicts 'ill'"),
         (("classes",), ["healthy", "ill", "x"], "rule 1 counts 2 classes, there are 3"),
-        (("ordered",), 1, "ordered is 1, must be true or false"),
         (("n_rows",), 5, "the rules capture 4 rows, n_rows is 5"),
         (("n_rows",), 4.0, "n_rows is 4.0, must be a whole number"),
-        (("n_rows",), -1, "n_rows is -1"),
-        (("n_rows",), 10**30, "n_rows is 1000"),
         (("covered",), [1, 1], "covered is for a rule set"),
-        (("covered",), [1, "1"], "covered[1] is '1', must be a whole number"),
-        (("origin",), 1, "origin is 1, must be text"),
-        (("notes",), [1], "notes[0] is 1, must be text"),
-        (("rules",), {}, "rules is {}, must be a list"),
-        (("rules", 1), [], "rule 2 is [], must be an object"),
-        (("rules", 1, "else"), 1, "rule 2: unknown keys ['else']"),
-        (("rules", 1, "if"), {}, "rule 2: if is {}, must be a list"),
         (("rules", 1, "then"), "x", "rule 2 predicts 'x'"),
-        (("rules", 1, "then"), [], "rule 2: then is [], must be text"),
-        (("rules", 1, "counts"), [1, -1], "rule 2: counts[1] is -1, must be a whole number"),
-        (("rules", 1, "counts"), [1, True], "rule 2: counts[1] is True, must be a whole number"),
         (("rules", 1, "counts"), [1, 1e9], "counts[1] is 1000000000.0, must be a whole"),
         (("rules", 1, "counts"), [1, 10**9], "rule 2 counts 1000000000, not a whole number"),
         (("rules", 1, "counts"), None, "some rules have counts"),
-        (FIRST, "smoker", "rule 1: condition 1 is 'smoker', must be an object"),
-        (
-            (*FIRST, "colour"),
-            1,
-            "rule 1: condition 1: unknown keys ['colour']; did you mean 'column'?",
-        ),
-        ((*FIRST, "column"), 1, "rule 1: condition 1: column is 1, must be text"),
-        ((*FIRST, "is"), True, "rule 1: condition 1: is is True, must be text or a number"),
         ((*FIRST, "is"), math.nan, "rule 1: condition 1: is is nan, must be text or a number"),
         ((*FIRST, "is"), 10**400, "rule 1: condition 1: is is 1000"),
-        ((*FIRST, "is"), [1], "rule 1: condition 1: is is [1], must"),
-        ((*FIRST, "in"), [1], "rule 1: the condition on 'smoker' needs"),
-        ((*FIRST, "upto"), 1, "rule 1: the condition on 'smoker' needs"),
-        ((*FIRST, "not"), 1, "rule 1: condition 1: not is 1, must be true or false"),
         (FIRST, {"column": "smoker"}, "rule 1: the condition on 'smoker' needs"),
-        (FIRST, {"column": "smoker", "in": []}, "rule 1: condition 1: in is empty"),
-        (FIRST, {"column": "smoker", "in": 1}, "rule 1: condition 1: in is 1, must be a list"),
-        (
-            FIRST,
-            {"column": "smoker", "in": [None]},
-            "rule 1: condition 1: in[0] is None, must be text or a number",
-        ),
-        (
-            FIRST,
-            {"column": "smoker", "above": "1"},
-            "rule 1: condition 1: above is '1', must be a number",
-        ),
         (
             FIRST,
             {"column": "smoker", "upto": math.inf},
@@ -362,8 +270,6 @@ FIRST = ("rules", 0, "if", 0)
             {"column": "age", "upto": 30},
             "rule 1 contradicts itself: no value of 'age' meets all its conditions",
         ),
-        (("default",), [], "default is [], must be an object"),
-        (("default", "if"), [], "default: unknown keys ['if']"),
         (("default", "then"), "x", "default predicts 'x'"),
         (("default", "counts"), [1], "default counts 1 classes"),
     ],
@@ -371,17 +277,6 @@ FIRST = ("rules", 0, "if", 0)
 def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):
     with pytest.raises(BadModel, match=re.escape(says)):
         rules_from_dict(put(example(), path, value))
-
-
-@pytest.mark.parametrize("keys", [("rules", 0, "then"), ("default", "then"), ("rules", 0, "if")])
-def test_what_must_be_there_is_named_when_absent(keys: tuple):
-    data = example()
-    at = data
-    for step in keys[:-1]:
-        at = at[step]
-    del at[keys[-1]]
-    with pytest.raises(BadModel, match=f"{keys[-1]} is missing"):
-        rules_from_dict(data)
 
 
 @pytest.mark.parametrize(

@@ -91,73 +91,33 @@ def test_a_schema_survives_both_files(tmp_path_factory: pytest.TempPathFactory, 
     assert Schema.read(folder / "a.JSON") == schema
 
 
-@given(schemas())
-@pytest.mark.slow
-def test_what_is_written_meets_the_published_json_schema(schema: Schema):
-    jsonschema.validate(schema.to_dict(), PUBLISHED)
-
-
-def test_numpy_numbers_are_written_as_plain_ones():
-    schema = Schema(
-        [
-            Categorical("ward", tuple(np.array([2, 1]))),
-            Ordinal("age", np.int64(18), np.float64(90)),
-            Numeric("bmi", np.float32(10), 60, missing=np.bool_(True)),
-        ]
-    )
-    assert "np." not in schema.to_toml()
-    assert json.loads(json.dumps(schema.to_dict()))["attribute"] == [
-        {"kind": "categorical", "name": "ward", "values": [1, 2]},
-        {"kind": "ordinal", "name": "age", "low": 18, "high": 90},
-        {"kind": "numeric", "name": "bmi", "low": 10.0, "high": 60.0, "missing": True},
-    ]
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Binary(5), "text"),
-        (lambda: Binary("a", missing="yes"), "'a'"),
         (lambda: Ordinal("a", 3, 2), "low 3 > high 2"),
         (lambda: Ordinal("a", 0.5, 2), "whole"),
         (lambda: Ordinal("a", 0, math.inf), "finite"),
-        (lambda: Ordinal("a", math.nan, 2), "finite"),
-        (lambda: Ordinal("a", "0", 2), "number"),
         (lambda: Ordinal("a", 0, 2**53 + 1), "floats skip whole numbers"),
-        (lambda: Ordinal("a", -(10**300), 0), "floats skip whole numbers"),
         (lambda: Numeric("a", 3, 2), "no number"),
         (lambda: Numeric("a", math.inf, math.inf), "no number"),
-        (lambda: Numeric("a", math.nan), "finite"),
         (lambda: Numeric("a", 10**400), "finite"),
         (lambda: Categorical("a", ()), "no values"),
         (lambda: Categorical("a", (1, 1.0)), "twice"),
-        (lambda: Categorical("a", (1, math.nan)), "finite"),
-        (lambda: Categorical("a", "12"), "number"),
         (lambda: Categorical("a", labels=()), "no values"),
-        (lambda: Categorical("a", labels="xy"), "labels must be a list"),
-        (lambda: Categorical("a", labels=("x", 1)), "a label must be text, not 1"),
         (lambda: Categorical("a", labels=("x", "x")), "a label appears twice"),
         (lambda: Categorical("a", (1,), ("x", "y")), "2 labels for 1 values"),
         (lambda: OneHot("a", ()), "no columns"),
-        (lambda: OneHot("a", "bcd"), "list"),
         (lambda: OneHot("a", ("b", "b")), "twice"),
-        (lambda: OneHot("a", ("b",), at_most_one=1), "at_most_one"),
         (lambda: Implies({}, {"a": 1}), "given"),
-        (lambda: Implies({"a": 1}, {"a": "x"}), "column 'a'"),
         (lambda: Linear({}), "linear"),
         (lambda: Linear({"a": 1}, 2, 1), "no number"),
         (lambda: AtMost(("a",), -1), "k must be"),
-        (lambda: AtMost(("a",), True), "k must be"),
         (lambda: Schema([Binary("a"), Binary("a")]), "two attributes are named 'a'"),
         (lambda: Schema([Binary("a"), OneHot("g", ("a", "b"))]), "both 'a' and 'g'"),
-        (lambda: Schema(["a"]), "not an attribute"),
         (lambda: Schema([Binary("a")], [Linear({"b": 1})]), "'b'"),
         (lambda: Schema([Numeric("a")], [AtMost(("a",))]), "no 0/1 column"),
         (lambda: Schema.from_columns("ab", [["a", "c"]]), "'c'"),
         (lambda: Schema.from_columns("abc", [["a", "b"], ["b", "c"]]), "'b'"),
-        (lambda: Schema.from_columns("ab", [["a", "a"]]), "twice"),
-        (lambda: Schema.from_columns("ab", [[]]), "no columns"),
-        (lambda: Schema.from_columns("ab", ["a", "b"]), "must be a list, not 'a'"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(make, says):
@@ -170,25 +130,8 @@ def test_a_schema_that_contradicts_itself_is_refused(make, says):
     [
         ("{", "Expecting"),
         ("[" * 100_000, "recursion"),
-        ("3", "it lacks `version = 1`"),
-        ("{}", "it lacks `version = 1`"),
         ('{"version": 2}', "version 1"),
         ('{"version": 1, "attributes": []}', "attributes"),
-        ('{"version": 1, "attribute": {}}', "attribute is {}, must be a list"),
-        ('{"version": 1, "attribute": [{"name": "a"}]}', "attribute 'a': kind is missing"),
-        (
-            '{"version": 1, "attribute": [{"kind": []}]}',
-            "kind is [], must be one of binary, ordinal",
-        ),
-        (
-            '{"version": 1, "attribute": [{"kind": "ordinal", "name": "a", "low": 1}]}',
-            "'a': high is missing",
-        ),
-        ('{"version": 1, "attribute": [{"kind": "binary", "name": "a", "low": 1}]}', "'low'"),
-        (
-            '{"version": 1, "attribute": [{"kind": "categorical", "name": "a", "values": 3}]}',
-            "list",
-        ),
         ('{"version": 1, "attribute": [{"kind": "numeric", "name": "a", "low": NaN}]}', "finite"),
     ],
 )
@@ -234,23 +177,6 @@ def test_rules_speak_of_whole_rows_only(rule: Rule, allowed: set):
     ok = schema.valid(rows, ("a", "b"))
     assert {tuple(r) for r in rows[:4][ok[:4]].astype(int)} == allowed
     assert ok[4]
-
-
-def test_labels_stand_for_the_codes_from_0_and_follow_their_values(tmp_path: Path):
-    assert Categorical("job", labels=("clerk", "nurse")).values == (0, 1)
-    shuffled = Categorical("job", (5, 2, 3), ("e", "b", "c"))
-    assert shuffled.values == (2, 3, 5)
-    assert shuffled.labels == ("b", "c", "e")
-    path = tmp_path / "a.toml"
-    text = 'version = 1\n[[attribute]]\nkind = "categorical"\nname = "job"\nlabels = ["x", "y"]\n'
-    path.write_text(text, encoding="utf-8")
-    assert Schema.read(path).attributes == (Categorical("job", (0, 1), ("x", "y")),)
-    for given_keys in ({"labels": ["x"]}, {"values": [1]}, {"values": [1], "labels": ["x"]}):
-        entry = {"kind": "categorical", "name": "job"} | given_keys
-        jsonschema.validate({"version": 1, "attribute": [entry]}, PUBLISHED)
-    bare = {"kind": "categorical", "name": "job"}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"version": 1, "attribute": [bare]}, PUBLISHED)
 
 
 def test_every_example_of_the_guide_is_a_schema(tmp_path: Path):

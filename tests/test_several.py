@@ -12,21 +12,17 @@ from sklearn.ensemble import RandomForestClassifier
 import treeleak
 from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
-from helpers.examples import examples, shared, spread
+from helpers.examples import examples, spread
 from helpers.in_order import check_form
 from helpers.patient import AMPLE
 from helpers.tables import compas_sample
 from helpers.tables_of import dataset
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import posterior_of_assignments, run
-from treeleak.attacks.known_draws.posterior_of_assignments import KnownLikelihood
-from treeleak.attacks.posterior.chains import Chain
-from treeleak.attacks.posterior.target import PosteriorTarget
+from treeleak.attacks.known_draws import run
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
-from treeleak.partition.value_index import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.side_information.population import Population
@@ -108,50 +104,6 @@ def test_samples_stand_as_often_as_all_datasets_that_meet_the_counts(seed):
     assert off.max() < 0.15
 
 
-@pytest.fixture(scope="module")
-def shallow() -> tuple[RandomForestClassifier, pd.DataFrame, treeleak.Schema]:
-    X, y, data = compas_sample(60)
-    return RandomForestClassifier(4, max_depth=3, random_state=1).fit(X, y), X, data.schema
-
-
-@pytest.mark.slow
-@few_are_enough
-def test_the_answer_says_how_far_it_errs(shallow) -> None:
-    forest, X, schema = shallow
-    result = treeleak.reconstruct(forest, schema, "known", AMPLE, 0)
-    error = treeleak.metrics.reconstruction_error(result.X, X, schema)
-    assert error < 0.8 * treeleak.metrics.random_baseline(X, schema, 20, 0).mean
-    assert 0.5 * error < result.expected_error < 2.0 * error
-    # The dataset that comes with it meets every count.
-    assert result.between_datasets
-    values, y = result.most_likely
-    codes = np.searchsorted(forest.classes_, y)
-    assert check_rows(to_release(forest), values.to_numpy(), codes, result.draws.counts).ok
-
-
-def test_counts_are_kept_where_the_grid_has_no_table():
-    """Many values of a number make no difference to how a walk keeps its counts."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 17, (40, 6)), columns=list("abcdef"))
-    schema = treeleak.Schema([treeleak.Numeric(c, 0, 16) for c in X])
-    forest = RandomForestClassifier(30, max_depth=5, random_state=0).fit(X, rng.integers(0, 2, 40))
-    release = to_release(forest)
-    geometry = Geometry.of(release, schema)
-    evidence = KnownDraws(geometry, known_draws(release).counts)
-    likelihood = KnownLikelihood.of(evidence)
-    values = values_of(geometry.parts, 2)
-    assert any(own[-1] + 1 < len(own) for own in values.bins)
-    target = PosteriorTarget.of(geometry, values, likelihood, 40, None, Clock(60.0))
-    assert len(target.grid.table) == 0
-    chain = Chain.started(target, None, 0)
-    for sweeps in (1.0, 10.0):
-        chain, info = chain.walked(sweeps, Clock(60.0))
-        assert info.taken
-        rows = chain.state.atoms.astype(np.int64)
-        held = likelihood.held(geometry.trace_atoms(rows[:, :-1]), rows[:, -1])
-        np.testing.assert_array_equal(chain.state.rows, held)
-
-
 @pytest.mark.slow
 @few_are_enough
 def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch):
@@ -173,27 +125,6 @@ def test_a_walk_that_ends_too_soon_leaves_rows_that_meet_all_counts(monkeypatch)
     assert found.status in ("feasible", "likely")
 
 
-def error_of(n_trees: int, seed: int) -> tuple[float, float, float]:
-    """Error, what is expected of it, and that of a guess."""
-    X, y, compas = compas_sample(16, seed=seed)
-    forest = RandomForestClassifier(n_trees, max_depth=2, random_state=seed).fit(X, y)
-    found = treeleak.reconstruct(forest, compas.schema, "known", AMPLE, 0)
-    guess = treeleak.metrics.random_baseline(X, compas.schema, 20, 0).mean
-    error = treeleak.metrics.reconstruction_error(found.X, X, compas.schema)
-    return error, found.expected_error, guess
-
-
-@pytest.mark.slow
-@few_are_enough
-def test_more_trees_err_less_and_no_answer_more_than_a_guess():
-    error, expected, guess = np.array(
-        [[error_of(n, seed) for n in (1, 12)] for seed in range(shared(4, 2))]
-    ).mean(axis=0).T  # fmt: skip
-    assert error[0] < guess[0]
-    assert (np.diff(error) < 0).all()
-    assert 0.65 < expected.mean() / error.mean() < 1.5
-
-
 @pytest.mark.slow
 @few_are_enough
 def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
@@ -207,11 +138,3 @@ def test_what_nearly_meets_all_counts_is_called_no_more_than_that():
     assert (found.status == "unknown") == (missed > 0)
     assert ("nearly meet all counts" in found.meaning) == (missed > 0)
     assert found.misfit > missed
-
-
-@pytest.mark.parametrize("met", [0, 1, 2, 3, 4])
-def test_datasets_that_meet_all_counts_count_alone_if_most_chains_have_some(met):
-    chain = np.repeat(np.arange(4), 3)
-    missed = np.where((chain < met) & (np.arange(12) % 3 == 0), 0, 2)
-    kept = posterior_of_assignments._usable_datasets(missed, chain)
-    assert kept.tolist() == ((missed == 0) | (met < 2)).tolist()

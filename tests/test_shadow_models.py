@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -28,12 +26,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
-from helpers.older import frozen
 from treeleak.auditing.assessors.shadow_models import MATERIAL
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding
-from treeleak.auditing.findings.verdict import of_auc, overall
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, POSSIBLE
+from treeleak.auditing.findings.verdict import of_auc
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.message import static_message
 from treeleak.learn.confidence import of_model, of_trees
 from treeleak.learn.refit import refit_of
 from treeleak.metrics.inference import Interval
@@ -46,8 +42,7 @@ from treeleak.metrics.shadow_models import (
     left_out_of,
     scored,
 )
-from treeleak.release import StoredObject, snapshot, to_release
-from treeleak.release.registry import ModelFile
+from treeleak.release import snapshot, to_release
 
 
 def people(n, seed=0):
@@ -55,19 +50,6 @@ def people(n, seed=0):
     X = pd.DataFrame(rng.normal(size=(n, 5)).round(2), columns=list("abcde"))
     y = (X["a"] + rng.normal(size=n) > 0).astype(int)
     return X, y
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("rows", [40, 61])
-def test_halves_are_halves_of_each_class(seed, rows):
-    labels = np.random.default_rng(seed).choice(["a", "b", "c"], 125, p=[0.6, 0.3, 0.1])
-    chosen, inside = halves(labels, rows, 3, np.random.default_rng(seed))
-    assert len(np.unique(chosen)) == len(chosen) == 2 * rows
-    assert (inside[::2] ^ inside[1::2]).all()
-    for member in inside:
-        for label in np.unique(labels[chosen]):
-            of = labels[chosen] == label
-            assert abs((member & of).sum() - (~member & of).sum()) <= 1
 
 
 def test_scores_that_do_not_depend_on_members_tell_nobody():
@@ -105,27 +87,6 @@ def test_none_or_all_of_the_members_caught_leave_an_interval(shift, low, high):
     caught = direct(people + shift, people, 0).caught
     assert low <= caught.interval.low < caught.interval.high <= high
     assert caught.value in (caught.interval.low, caught.interval.high)
-
-
-def test_the_area_is_the_share_of_pairs():
-    rng = np.random.default_rng(3)
-    _, inside = halves(np.zeros(20), 10, 2, rng)
-    scores = rng.integers(0, 4, size=(4, 20)).astype(float)
-    found = scored(scores, inside)
-    areas = []
-    for k in range(4):
-        others = [j for j in range(4) if j // 2 != k // 2]
-        calibrated = [
-            scores[k, i] - next(scores[j, i] for j in others if not inside[j, i]) for i in range(20)
-        ]
-        pairs = [
-            (calibrated[i] > calibrated[j]) + (calibrated[i] == calibrated[j]) / 2
-            for i in range(20) if inside[k, i]
-            for j in range(20) if not inside[k, j]
-        ]  # fmt: skip
-        areas.append(np.mean(pairs))
-    assert found.auc.value == pytest.approx(np.mean(areas))
-    assert found.caught is None
 
 
 def score(rows, low, value, high):
@@ -168,28 +129,6 @@ def test_a_default_forest_tells_its_members_and_large_leaves_do_not():
         assert document["trained"] == "RandomForestClassifier"
     assert verdicts[1] == "leak shown"
     assert verdicts[40] != "leak shown"
-
-
-def test_the_headline_says_whether_rows_were_looked_at_beside_members():
-    X, y = people(20)
-    audit = treeleak.audit(DecisionTreeClassifier(max_depth=1).fit(X, y), time_limit=2)
-    why = static_message("no attack fits")
-    for of_members in (NO_LEAK, POSSIBLE):
-        findings = (Finding("membership", of_members, (static_message("AUC of this."),)),)
-        verdict = overall(findings)
-        part = replace(
-            audit, findings=findings, verdict=verdict, not_assessed=(("reconstruction", why),)
-        )
-        assert "no attack fits" in part.headline
-        assert "AUC of this" in part.headline
-        assert "Rows were not assessed" in part.headline
-        settled = replace(part, not_assessed=())
-        assert "what the rebuilt rows disclose is not settled" in settled.headline
-    unknown = Finding("inventory", OPEN, (static_message("an unknown part"),))
-    findings = (unknown, Finding("membership", NO_LEAK, (static_message("AUC of this."),)))
-    part = replace(audit, findings=findings, verdict=overall(findings))
-    assert part.verdict == OPEN
-    assert "showed no leak" in part.headline
 
 
 @pytest.mark.slow
@@ -242,17 +181,6 @@ def test_the_trees_of_a_file_are_trained_again_by_their_settings():
     assert made.get_params() == wanted
 
 
-class Custom(ClassifierMixin, BaseEstimator):
-    def __init__(self, n=1):
-        self.n = n
-
-    def fit(self, X, y):
-        if len(X) < 100:
-            raise RuntimeError("too few")
-        self.classes_ = np.unique(y)
-        return self
-
-
 @pytest.mark.parametrize(("model", "why"), [
     (CalibratedClassifierCV(DecisionTreeClassifier(), cv="prefit"), "fitted before"),
     (object(), "cannot be cloned"),
@@ -260,12 +188,6 @@ class Custom(ClassifierMixin, BaseEstimator):
 def test_what_cannot_be_trained_again_says_why(model, why):
     with pytest.raises(NotCovered, match=why):
         refit_of(model, None)
-
-
-def test_a_model_that_fails_on_half_of_the_rows_says_why():
-    X, y = people(120)
-    with pytest.raises(NotCovered, match="RuntimeError"):
-        refit_of(Custom().fit(X, y), None).scores(X, y.to_numpy(), np.arange(50), 0)
 
 
 def test_settings_of_a_file_take_no_more_than_its_trees_and_name_no_paths():
@@ -293,44 +215,6 @@ def test_settings_that_do_not_make_such_trees_are_refused():
     stated = refit_of(None, stored, replace(release, trees=release.trees * 3))
     with pytest.raises(NotCovered, match="another size"):
         stated.scores(X, labels, half, 0)
-
-
-@pytest.mark.slow
-def test_a_lightgbm_file_is_trained_again_by_its_parameters(tmp_path):
-    lightgbm = pytest.importorskip("lightgbm")
-    X, y = people(160)
-    file = tmp_path / "model.txt"
-    settings = {"n_estimators": 12, "min_child_samples": 5, "learning_rate": 0.3}
-    model = lightgbm.LGBMClassifier(**settings, verbose=-1).fit(X, y)
-    model.booster_.save_model(file)
-    stored = ModelFile.read(file, False)
-    refit = refit_of(None, stored.content, to_release(stored))
-    made = refit.make(3)
-    assert {name: made.get_params()[name] for name in settings} == settings
-    assert np.isfinite(refit.scores(X, y.to_numpy(), np.arange(0, 160, 2), 0)).all()
-
-
-@pytest.mark.parametrize("objective", ["", "None", "lambdarank", "binary sigmoid:1"])
-def test_a_lightgbm_file_without_parameters_says_so(objective):
-    stored = StoredObject("lightgbm.basic.Booster", {"objective": objective, "parameters": {}})
-    with pytest.raises(NotCovered, match="does not say how"):
-        refit_of(None, stored)
-
-
-def test_a_library_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(NotCovered, match="pip install xgboost"):
-        refit_of(None, StoredObject("xgboost.sklearn.XGBClassifier", {}))
-
-
-def test_a_model_whose_settings_cannot_be_set_says_why():
-    class Stubborn(Custom):
-        def set_params(self, **_settings):
-            raise ValueError("no")
-
-    X, y = people(120)
-    with pytest.raises(NotCovered, match="ValueError"):
-        refit_of(Stubborn().fit(X, y), None).scores(X, y.to_numpy(), np.arange(110), 0)
 
 
 OTHERS = ["xgboost", "lightgbm", "catboost"]
@@ -411,23 +295,6 @@ def test_predictions_that_learned_nobody_tell_nobody():
     assert of_auc(found.shadows.auc) != LEAK
 
 
-@pytest.mark.slow
-def test_a_model_that_cannot_be_trained_again_is_attacked_by_its_predictions():
-    X, y = people(400)
-    model = CalibratedClassifierCV(
-        frozen(RandomForestClassifier(random_state=0).fit(X[:150], y[:150]))
-    )
-    model.fit(X[:150], y[:150])
-    options = {"control": X[150:], "control_y": y[150:], "time_limit": 2}
-    found = treeleak.audit(model, X[:150], y[:150], **options)
-    assert found.shadows.sizes == ()
-    assert found.shadows.trained is None
-    assert found.shadows.direct.models == 0
-    assert found.shadows.auc.interval.low > 0.6
-    valid(found.to_dict(), "audit")
-    assert "own predictions" in found.to_html()
-
-
 def test_labels_of_control_rows_are_one_for_each():
     X, y = people(100)
     model = RandomForestClassifier(3).fit(X[:50], y[:50])
@@ -435,17 +302,3 @@ def test_labels_of_control_rows_are_one_for_each():
         treeleak.audit(model, X[:50], y[:50], control_y=y[50:])
     with pytest.raises(BadInput, match="49 labels of 50 control rows"):
         treeleak.audit(model, X[:50], y[:50], control=X[50:], control_y=y[51:])
-
-
-@pytest.mark.slow
-def test_control_rows_that_the_model_does_not_predict_leave_shadow_models_alone():
-    X, y = people(240)
-    X["kind"] = np.where(X["b"] > 0, "x", "y")
-    X.loc[200, "kind"] = "only in a control row"
-    coded = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
-    model = make_pipeline(coded, RandomForestClassifier(10, random_state=0))
-    model.fit(X[:120], y[:120])
-    options = {"control": X[120:], "control_y": y[120:], "time_limit": 2}
-    found = treeleak.audit(model, X[:120], y[:120], **options)
-    assert found.shadows.direct is None
-    assert found.shadows.sizes[-1].rows == 60

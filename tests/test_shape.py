@@ -5,32 +5,22 @@ import json
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from rich.console import Console
 
 import treeleak
-from helpers.cli import keep, run
 from helpers.documents import valid
 from helpers.tables import compas_sample
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.auditing.assessors.baselines import (
     FEWEST,
-    Shape,
-    compare,
     guesses_from_shape,
-    tried_shape,
 )
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.release import to_release
-from treeleak.release.noise.laws import Gaussian, LabelNoise
-from treeleak.release.sampling import Disjoint
-from treeleak.release.statistics import LABELS
 from treeleak.report import render
 
 
@@ -74,46 +64,6 @@ def test_a_guess_from_the_shape_looks_at_no_count(data):
     assert not a.X.equals(other_seed.X)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_guesses")
-def test_the_guess_is_as_good_as_the_attack_without_information(data):
-    """What the noise hides everything of is rebuilt as well as it is guessed, and not better."""
-    X, _, _, schema = data
-    release = fitted(data, 1e-3)
-    own = [
-        reconstruction_error(
-            treeleak.reconstruct(release, schema, seed=seed, n_rows=60).X, X, schema
-        )
-        for seed in range(2)
-    ]
-    shape = [reconstruction_error(guessed(release, schema, s).X, X, schema) for s in range(3)]
-    # A neutral prior says nothing of flags: the guess names 0, which most of them are.
-    assert abs(np.mean(own) - np.mean(shape)) < 0.1
-    assert np.mean(shape) < random_baseline(X, schema).mean
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"sampling": Disjoint()},
-        {"noise": Gaussian(2.0)},
-        {"noise": LabelNoise("permute-and-flip", 1.0)},
-    ],
-    ids=["disjoint", "gaussian", "labels"],
-)
-def test_every_kind_of_noise_has_a_guess(data, change):
-    release = fitted(data, 5.0)
-    if isinstance(change.get("noise"), LabelNoise):
-        named = tuple(
-            t.with_counts(LABELS, counts=np.eye(2)[t.counts.argmax(axis=1)]) for t in release.trees
-        )
-        change = {**change, "trees": named}
-    found = guessed(replace(release, **change), data[3])
-    assert data[3].valid(found.X.to_numpy(), list(found.X.columns)).all()
-    assert len(found.X) == 60
-
-
 def test_a_guess_keeps_what_is_known(data):
     known = data[0][["sex:Male"]]
     found = guessed(fitted(data, 5.0), data[3], known_columns=known)
@@ -129,23 +79,6 @@ def test_exact_counts_have_no_guess(data):
 
 
 # ------------------------------------------------------------------------------- the verdict
-
-
-def test_few_guesses_do_not_tell_their_spread(data):
-    X, _, _, schema = data
-    rebuilt = guessed(fitted(data, 5.0), schema)
-    assert tried_shape([rebuilt] * (FEWEST - 1), X, schema, 0) is None
-    tried = tried_shape([rebuilt] * 3, X, schema, 0)
-    assert tried.knows == "model"
-    found = Shape.of(tried.guesses)
-    assert found.n_guesses == 3
-    assert found.sd == pytest.approx(0, abs=1e-15)
-    assert found.error == pytest.approx(reconstruction_error(rebuilt.X, X, schema))
-    # The same rows are no nearer than themselves, and nearer than rows that are all wrong.
-    held = compare([tried], tried.guesses.row_errors, tried.guesses.row_misses)
-    assert held[0].nearer == 1.0
-    (held,) = compare([tried], 0 * tried.guesses.row_errors, tried.guesses.row_misses)
-    assert held.nearer < 1e-6
 
 
 def audited(data, epsilon, seed=0, **options):
@@ -215,26 +148,3 @@ def test_a_population_is_granted_to_the_guess_too(data, short_walks):
     assert found.measurement.shape.error < without.measurement.shape.error
     assert found.verdict == NO_LEAK
     valid(json.loads(found.to_json()))
-
-
-@pytest.mark.slow
-def test_the_command_line_end_to_end(data, short_walks, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X, y, _, schema = data
-    keep(tmp_path, trained(data, 100.0), X, y, schema)
-
-    given = ("--schema", "schema.toml")
-    beside = ("--train", "train.csv", "--label", "label", "--n-rows", "60", "--json", "a.json")
-    result = run("audit", "model.skops", *given, *beside)
-    assert result.exit_code == 0, result.output
-    document = valid(json.loads((tmp_path / "a.json").read_text()))
-    assert document["verdict"] == LEAK
-    assert document["measurement"]["shape"]["n_guesses"] == FEWEST
-    skops.io.dump(trained(data, 5.0), "model.skops")
-    result = run("reconstruct", "model.skops", *given, "--out", "likely.csv")
-    assert result.exit_code == 0, result.output
-    rows = len(pd.read_csv("likely.csv"))
-    assert f"Training set: {rows} rows (95 %: " in result.stderr
-    assert "inferred from the noisy counts." in result.stderr
-    assert "Noise between these rows and the counts, in sum: " in result.stderr
-    assert "drew" not in result.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from scipy.stats import binom, norm
 from experiments.data import load_draft
 from helpers.chance import TAIL
 from treeleak.core.errors import BadInput
-from treeleak.metrics import Significance, same_size, significance
+from treeleak.metrics import Significance, significance
 from treeleak.metrics.matching import part_errors
 from treeleak.schema import Binary, Numeric, Schema
 
@@ -65,30 +63,6 @@ def test_parts_are_measured_as_the_best_choice_of_their_rows_is(case):
             for p in itertools.permutations(range(len(part)), len(a))
         )
         assert error == pytest.approx(best / X.size)
-
-
-def test_a_part_that_is_too_small_is_refused():
-    with pytest.raises(BadInput, match="4 rows against 3"):
-        part_errors(bits(4, 0), bits(9, 1), [np.arange(3)], BITS)
-
-
-@given(st.integers(1, 6), st.integers(1, 20), st.integers(0, 3))
-def test_rows_of_another_number_are_left_out_or_repeated_evenly(have, want, seed):
-    rows = pd.DataFrame({"row": np.arange(have)})
-    found = same_size(rows, want, seed)
-    assert list(found.index) == list(range(want))
-    times = Counter(found["row"])
-    assert max(times.values()) - (min(times.values()) if want >= have else 1) <= 1
-    assert len(times) == min(have, want)
-    assert found.equals(same_size(rows, want, seed))
-
-
-def test_which_rows_are_left_out_is_chance():
-    rows = pd.DataFrame({"row": np.arange(5)})
-    chosen = Counter(tuple(same_size(rows, 4, seed)["row"]) for seed in range(100))
-    assert len(chosen) == 5
-    with pytest.raises(BadInput, match="no rows"):
-        same_size(rows[:0], 4)
 
 
 # ------------------------------------------------------------------------------------ the test
@@ -141,29 +115,6 @@ def test_few_control_rows_make_no_false_alarms():
         rec, true, control = (pd.DataFrame({"x": part}) for part in np.split(x, [10, 20]))
         false += significance(rec, true, control, schema, seed=seed).rank <= 0.05
     assert false <= binom.ppf(1 - TAIL, times, 0.05)
-
-
-@pytest.mark.slow
-def test_a_random_part_of_many_rows_is_as_valid_a_test(monkeypatch):
-    module = sys.modules["treeleak.metrics.control_rows"]
-    monkeypatch.setattr(module, "PAIRS_PER_DRAW", 1)
-    true, control = bits(300, 1), bits(4000, 2)
-    found = significance(true, true, control, BITS)
-    assert (found.n_rows, found.n_compared) == (300, 100)
-    assert (found.error, found.rank) == (0, 1 / 101)
-    ranks = [
-        significance(bits(150, 500 + s), bits(150, 900 + s), control, BITS, seed=s).rank
-        for s in range(20)
-    ]
-    check_uniform(ranks)
-
-
-def test_a_column_without_bounds_has_the_range_of_all_rows():
-    schema = Schema([Numeric("x")])
-    true = pd.DataFrame({"x": np.arange(11.0)})
-    found = significance(true + 0.5, true, pd.DataFrame({"x": np.arange(1000.0)}), schema)
-    assert found.error == pytest.approx(0.5 / 999)
-    assert found.errors.max() <= 1
 
 
 @pytest.mark.parametrize(

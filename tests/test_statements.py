@@ -6,16 +6,14 @@ import inspect
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 
 from helpers.brute_force import equations_of
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
-from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree
 from treeleak import evidence
 from treeleak.evidence import (
     DrawnLossSums,
@@ -30,11 +28,9 @@ from treeleak.evidence import (
     NoisyCounts,
     evidence_for,
 )
-from treeleak.evidence.linear_constraints import Equal, LinearConstraints
-from treeleak.partition import Geometry, Partition, enumerate_cells
-from treeleak.release import to_release
+from treeleak.partition import Geometry
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, Statistics
+from treeleak.release.statistics import LABELS, Statistics
 
 KINDS = (
     ExactCounts, LossSums, DrawnLossSums, LeafValueEvidence, ExactTotals, KnownDraws, HiddenDraws,
@@ -101,24 +97,9 @@ class Truth:
         self.trees = [replace(t, statistics=Statistics()) for t in trees]
         return replace(release, trees=tuple(trees), noise=rule)
 
-    def boosted(self):
-        """Sums of a model that scikit-learn trained on the table, missing values filled."""
-        self.n_classes, self.y = 2, self.rng.permutation(np.arange(max(len(self.X), 2)) % 2)
-        self.X = np.resize(self.X, (len(self.y), self.X.shape[1]))
-        kind = (GradientBoostingClassifier, HistGradientBoostingClassifier)[self.rng.integers(2)]
-        few = {"min_samples_leaf": 1, "learning_rate": float(self.rng.choice([0.1, 1.0]))}
-        few |= {"n_estimators": 3} if kind is GradientBoostingClassifier else {"max_iter": 3}
-        self.X = np.nan_to_num(self.X)
-        release = to_release(kind(**few).fit(pd.DataFrame(self.X, columns=self.names), self.y))
-        self.float_type = release.float_type
-        self.trees = [replace(t, statistics=Statistics()) for t in release.trees]
-        return release
-
     def evidence(self, kind, choice=0):
         """The evidence of one kind."""
-        if kind is LossSums:
-            release, more = self.boosted(), {}
-        elif kind in (KnownDraws, HiddenDraws):
+        if kind in (KnownDraws, HiddenDraws):
             draws = self.b if kind is KnownDraws else None
             release, more = self.drawn(), {"draws": draws, "n_rows": len(self.X)}
         elif kind is NoisyCounts:
@@ -148,72 +129,6 @@ def check_truth(truth, kind, choice=0):
 @given(schemas(), SEEDS, st.integers(0, 2))
 def test_true_rows_meet_every_statement(kind, schema, seed, choice):
     check_truth(Truth(schema, seed), kind, choice)
-
-
-@pytest.mark.parametrize("kind", COUNTED)
-@given(schemas(), SEEDS)
-@pytest.mark.slow
-def test_left_sides_are_what_lies_in_the_leaves(kind, schema, seed):
-    truth = Truth(schema, seed)
-    evidence = truth.evidence(kind)
-    release = evidence.geometry.release
-    nodes = leaves_of(release, truth.X)
-    for told in evidence.statements():
-        held = told.left(equations_of(truth.counted(), truth.X), truth.y)
-        for t, tree in enumerate(release.trees):
-            for v, leaf in enumerate(tree.leaves):
-                here = np.flatnonzero(nodes[:, t] == leaf)
-                times = np.ones(len(here)) if told.coefficients is None else truth.b[t, here]
-                if told.quantity == DISTINCT and told.coefficients is not None:
-                    times = times > 0
-                row = held[evidence.geometry.leaf_start[t] + v]
-                for c in range(truth.n_classes):
-                    if told.by_class:
-                        assert row[c] == times[truth.y[here] == c].sum()
-                if not told.by_class:
-                    assert row == times.sum()
-
-
-@pytest.mark.parametrize("kind", [ExactCounts, ExactTotals, KnownDraws])
-@given(schemas(), SEEDS)
-@pytest.mark.slow
-def test_exact_statements_are_missed_wherever_something_else_lies_in_a_leaf(kind, schema, seed):
-    truth = Truth(schema, seed)
-    evidence = truth.evidence(kind)
-    other = truth.rng.permutation(len(truth.X))
-    wrong = equations_of(truth.counted(), truth.X[other])
-    label = truth.y[truth.rng.permutation(len(truth.X))]
-    for told in evidence.statements():
-        differs = told.left(wrong, label) != told.right
-        np.testing.assert_array_equal(told.met(wrong, label), ~differs)
-
-
-@given(schemas(), SEEDS)
-def test_statements_of_a_histogram_are_those_of_its_rows(schema, seed):
-    truth = Truth(schema, seed)
-    evidence = truth.evidence(ExactCounts)
-    found: Partition = enumerate_cells(evidence.geometry, evidence.open_leaves())
-    leaf = equations_of(truth.counted(), truth.X)
-    cell = [int((found.signature == own).all(axis=1).argmax()) for own in leaf]
-    m = np.zeros((len(found.signature), truth.n_classes))
-    np.add.at(m, (cell, truth.y), 1)
-    at, label = np.nonzero(m)
-    (told,) = evidence.statements()
-    held = told.left(found.signature[at].astype(np.int64), label, m[at, label])
-    np.testing.assert_array_equal(held, told.right)
-
-
-def test_real_coefficients_are_met_up_to_their_tolerance():
-    leaf, label = np.array([[0], [1], [1]]), np.zeros(3, dtype=int)
-    weight = np.array([[0.25, 0.1, 0.2]])
-    right = np.array([0.5, 0.3])
-    told = LinearConstraints(HESSIAN, right, Equal(1e-9), coefficients=weight)
-    times = np.array([2, 1, 1])
-    assert told.met(leaf, label, times).all()
-    assert told.met(leaf, label).tolist() == [False, True]
-    assert not LinearConstraints(HESSIAN, right, coefficients=weight).met(leaf, label, times)[1]
-    behind = LinearConstraints(HESSIAN, right[1:], Equal(1e-9), first=1, coefficients=weight)
-    assert behind.met(leaf, label, times).tolist() == [True]
 
 
 def test_every_kind_is_registered_and_has_all_members():

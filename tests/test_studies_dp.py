@@ -5,10 +5,9 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.studies import dp_cells, dp_runs
+from experiments.studies import dp_runs
 from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
     attack,
@@ -16,12 +15,8 @@ from experiments.studies.dp_runs import (
     informed_attack,
 )
 from experiments.studies.draft_dp import (
-    FIGURE_13,
     TABLE_1,
-    TABLE_4,
-    TABLE_7,
 )
-from experiments.studies.published import read_published
 from helpers.releases import tree_of
 from helpers.tables import shared_file, small_table
 from treeleak.core.errors import BadInput, NotCovered
@@ -131,28 +126,3 @@ def test_the_missing_row_is_told_better_by_a_larger_budget(data):
     far, near = (informed_attack(own | {"epsilon": e}) for e in (0.1, 1000.0))
     assert near["error"] < far["error"]
     assert near["perfect"] > far["perfect"]
-
-
-# ---------------------------------------------------------------------------------------- tables
-
-
-def tables(study, lines):
-    return {t.name: t.frame for t in study.tables(pd.DataFrame(lines))}
-
-
-def test_grids_are_the_papers():
-    full = TABLE_1.grid(quick=False)
-    assert len([p for p in full if p["epsilon"] is not None]) == 1350
-    assert len(TABLE_4.grid(quick=False)) == 1350
-    assert {p["told_n"] for p in TABLE_4.grid(quick=True)} == {False}
-    assert len(TABLE_7.grid(quick=False)) == 3 * 7 * 5
-    assert len(FIGURE_13.grid(quick=False)) == 3 * 7 * 10
-
-
-def test_published_tables_are_the_papers():
-    for number, name in ((1, "error"), (2, "tail"), (4, "error"), (6, "seconds")):
-        table = read_published(f"draft_dp_table_{number}")
-        assert len(table.drop_duplicates(dp_cells.CELL)) == 270
-        assert table[name].isna().sum() == (4 if number == 4 else 3)
-    compas = read_published("draft_dp_table_1").query("dataset == 'compas' and epsilon == 5")
-    assert compas.query("n_trees == 10").error.tolist() == [0.07, 0.06, 0.06]

@@ -76,18 +76,6 @@ def test_runs_of_other_learners_are_stored_and_not_made_anew():
         study.run(study.whole[0])
 
 
-def test_records_agree_with_themselves(runs):
-    models = ferry.models_of(runs)
-    assert len(models) == 10 * len(runs)
-    assert models.left.between(0, 1).all()
-    for run in runs.itertuples():
-        assert sum(run.row_counts) == 320
-        mean = np.dot(run.row_shares, run.row_counts) / 320
-        assert mean == pytest.approx(run.left[-1], abs=1e-6)
-        # One test takes one of five bits.
-        assert run.left[0] == pytest.approx(0.8)
-
-
 @pytest.mark.parametrize("number", range(2, 8))
 def test_every_figure_has_points_and_claims(runs, number):
     study = find_study(f"ferry-figure-{number}")

@@ -33,8 +33,7 @@ from treeleak.release import to_release
 from treeleak.release.draws.recompute import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.sampling import HeldBack, Subsample, UnknownSampling
-from treeleak.release.statistics import ROWS
+from treeleak.release.sampling import HeldBack, Subsample
 from treeleak.schema import Binary, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 
@@ -202,17 +201,6 @@ def test_rows_come_back_where_draws_without_replacement_are_hidden(drew_some):
     again = treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=AMPLE)
     assert any("takes the draws as hidden: the seed of the model" in note for note in again.notes)
     pd.testing.assert_frame_equal(again.X, found.X)
-
-
-@pytest.mark.slow
-def test_boosted_models_that_do_not_speak_of_draws_draw_without_replacement(drew_some):
-    release = to_release(drew_some[0])
-    trees = tuple(tree.with_counts(ROWS) for tree in release.trees)
-    silent = replace(release, trees=trees, sampling=UnknownSampling("nobody says"))
-    with pytest.raises(NotCovered, match=r"nobody says.*hidden"):
-        treeleak.reconstruct(silent, BINARY, n_rows=60, time_limit=AMPLE)
-    found = treeleak.reconstruct(silent, BINARY, bootstrap="hidden", n_rows=60, time_limit=AMPLE)
-    assert found.evidence == "hidden draws without replacement"
 
 
 def test_fewer_rows_than_a_tree_drew_are_refused(drew_some):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -22,19 +21,11 @@ from sklearn.tree import DecisionTreeRegressor
 import treeleak
 from helpers.examples import examples
 from helpers.patient import AMPLE
-from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.targets import narrowed, solve
-from treeleak.core.clock import Clock
-from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry
-from treeleak.partition.value_index import values_of
 from treeleak.reconstruction.targets import (
     CONTRADICTED,
     OFFSETS,
-    by_targets,
-    majority_value,
     targets_of,
-    targets_of_leaves,
 )
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
@@ -104,24 +95,6 @@ def test_targets_of_the_true_rows_are_right_or_open(seed):
     release, draws = drawn(to_release(of_scikit_learn(rng).fit(X, y)), len(X))
     found = targets_of(release, X, np.ones(len(X), dtype=bool), draws)
     hold_or_none(found, release, y)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_sums_of_many_trees_tell_the_targets_of_rows_that_stand_apart(seed):
-    rng = np.random.default_rng(seed)
-    X, y = rng.random((60, 4)), rng.normal(size=60)
-    X[:6] = X[6:12]
-    apart = np.arange(60) >= 12
-    models = (
-        RandomForestRegressor(30, random_state=0, min_samples_leaf=3),
-        HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=60),
-        GradientBoostingRegressor(random_state=0, n_estimators=40, max_depth=4),
-    )
-    for k, model in enumerate(models):
-        release, draws = drawn(to_release(model.fit(X, y)), 60)
-        told = hold(targets_of(release, X, np.ones(60, dtype=bool), draws), y)
-        # Draws tell apart what columns do not; boosted trees know the mean of two rows.
-        assert told.all() if k == 0 else (told[apart].all() and not told[~apart].any())
 
 
 @examples(60, fast=4)
@@ -286,58 +259,3 @@ def test_intervals_hold_every_truth_and_told_ones_are_those_that_sums_determine(
     # Another truth as good, along an open direction, is not ruled out either.
     bare = solve(times, right, off, np.full(n, -np.inf), np.full(n, np.inf), about, spread)
     assert np.isinf(bare.high - bare.low)[~fixed].all()
-
-
-# ------------------------------------------------------------------------------- what files say
-
-
-def counts_of(release, draws, rows):
-    """Draws and different rows in each leaf of each tree, given the rows."""
-    out = []
-    for own, tree in zip(draws, release.trees, strict=True):
-        at = tree.apply(rows.astype(np.float32))
-        out += [np.bincount(at, own, tree.n_nodes), np.bincount(at, own > 0, tree.n_nodes)]
-    return np.concatenate(out)
-
-
-@pytest.mark.slow
-def test_two_rows_change_places_where_leaves_do_not_agree_on_targets():
-    tried = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X = rng.integers(0, 2, (14, 4)).astype(float)
-        model = RandomForestRegressor(4, random_state=seed).fit(X, rng.normal(size=14))
-        release = replace(to_release(model), feature_names=tuple("abcd"))
-        geometry = Geometry.of(release, Schema([*map(Binary, "abcd")]))
-        draws, told = known_draws(release), targets_of_leaves(release)
-        held = counts_of(release, draws.counts, X)
-        if not all(len(cuts) for cuts in release.thresholds):
-            continue
-
-        def agree(table, geometry=geometry, draws=draws, told=told):
-            leaf = geometry.trace_atoms(table.astype(np.int64))
-            return majority_value(np.where(draws.counts.T > 0, told[leaf], np.nan))[1]
-
-        best = agree(X).sum()
-        for i, j, a in itertools.product(range(14), range(14), range(4)):
-            other = X.copy()
-            other[[i, j], a] = X[[j, i], a]
-            if i >= j or (agree(other).sum() >= best):
-                continue
-            if not (counts_of(release, draws.counts, other) == held).all():
-                continue
-            values = values_of(geometry.parts, 1)
-            numbers = np.column_stack([other, np.zeros(14)]).astype(np.int64)
-            rows = Rows(
-                values.first[numbers + values.atom_start[:-1]], np.full((14, 5), 0.5),
-                np.zeros(14, dtype=bool), False, 0,
-            )  # fmt: skip
-            answer = Answer("feasible", values, (rows,), ordered=True)
-            evidence = KnownDraws(geometry, draws.counts)
-            found = by_targets(answer, evidence, draws, Clock(60.0)).rows[0]
-            table = values.rows(found.values[:, :-1], 4)
-            assert (counts_of(release, draws.counts, table) == held).all()
-            assert agree(table).sum() == pytest.approx(best)
-            assert ((found.confidence[:, :-1] == 0.5) == (table == other)).all()
-            tried += 1
-    assert tried >= 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +15,8 @@ import treeleak
 from helpers.raw_tables import at_nodes, each_for_itself, leaning, schema_of, true_leaves
 from helpers.releases import random_tree
 from treeleak.attacks.loss_sums import raw_rows
-from treeleak.attacks.loss_sums.layers import Bounds, Groups, choices, held, met, propagate_flows
+from treeleak.attacks.loss_sums.layers import Bounds, choices, met, propagate_flows
 from treeleak.attacks.loss_sums.node_search import ByNodes
-from treeleak.attacks.loss_sums.raw_rows import _Program, assign_rows_to_boxes
 from treeleak.core.clock import Clock
 from treeleak.evidence import LossSums
 from treeleak.partition import Geometry
@@ -62,23 +60,6 @@ def test_values_stay_in_their_interval_and_on_their_side(values, seed):
     assert (found <= most).all()
     kept = np.searchsorted(release.thresholds[0], found[:, 0].astype(np.float32))
     np.testing.assert_array_equal(kept, side)
-
-
-def test_one_row_that_begins_with_a_threshold_has_the_next_number():
-    values = np.array([0.1, 2.35, 7.81, 9.99, 123.4])
-    release = cut_at(values, np.random.default_rng(0))
-    cuts = np.nextafter(values[1:].astype(np.float32), np.float32(-np.inf)).astype(float)
-    assert set(release.thresholds[0]) <= set(cuts)
-    table, low, high, side = intervals(release, values, 0.0, 200.0)
-    one = np.ones(1, dtype=bool)
-    found = point_values(release, table, low, high, one, whole=~one).table[:, 0]
-    alone = (side > 0) & (np.bincount(side)[side] == 1)
-    assert alone.any()
-    np.testing.assert_array_equal(found[alone], values[alone])
-    # Of thresholds of which nothing is known, nothing follows.
-    unknown = replace(release, thresholds_are="unknown")
-    other = point_values(unknown, table, low, high, one, whole=~one).table[:, 0]
-    assert (other[alone] != values[alone]).any()
 
 
 @pytest.fixture(scope="module")
@@ -164,56 +145,6 @@ def looked_ahead(search, groups, n=1):
     return layers, bounds
 
 
-def test_nodes_sum_up_what_their_rows_count(raw):
-    X, y, geometry = raw
-    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
-    assert search._ones == y.sum()
-    leaf = true_leaves(X, geometry)
-    for t in range(12):
-        (told,), (bounds,) = looked_ahead(search, each_for_itself(X, geometry, t))
-        tree = told.tree
-        at, every = at_nodes(leaf, geometry, t), np.ones(tree.n_nodes, dtype=bool)
-        assert (bounds.least <= at).all()
-        assert (bounds.most >= at).all()
-        assert met(told, Bounds(at, at), every)
-        # Of two rows that the trees before told apart, each in the other's place is seen.
-        apart = np.flatnonzero(
-            (told.second != told.second[0]) & (at != at[0]).any(axis=1)
-        )[:1]  # fmt: skip
-        assert len(apart) == (t > 0)
-        for other in apart if not np.isnan(told.totals.second).any() else ():
-            moved = at.copy()
-            moved[[0, other]] = moved[[other, 0]]
-            assert not met(told, Bounds(moved, moved), every)
-        own = leaf[:, t] - geometry.leaf_start[t]
-        n_leaves = len(tree.leaves)
-        right = np.array([np.bincount(own, minlength=n_leaves), np.bincount(own, y, n_leaves)])
-        np.testing.assert_array_equal(held(told, Bounds(at, at)), right)
-
-
-def test_sums_of_groups_with_several_predictions_are_off_by_their_blur_at_most(raw):
-    X, _, geometry = raw
-    search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
-    leaf = true_leaves(X, geometry)
-    refuted = 0
-    for t in range(1, 12):
-        single = each_for_itself(X, geometry, t)
-        # Pairs of rows whose predictions lie next to each other, as far apart as they may.
-        pairs = np.argsort(search._predicted(single.leaf, t)[0], kind="stable").reshape(-1, 2)
-        group = np.empty(len(X), dtype=np.int64)
-        group[pairs] = np.arange(len(pairs))[:, None]
-        groups = Groups(
-            t, np.full(len(pairs), 2), single.leaf[0, pairs.T], single.box, group, single.held
-        )
-        (told,), _ = looked_ahead(search, groups)
-        at = at_nodes(leaf, geometry, t)[pairs].sum(axis=1)
-        every = np.ones(told.tree.n_nodes, dtype=bool)
-        assert met(told, Bounds(at, at), every)
-        refuted += not met(replace(told, blur=0 * told.blur), Bounds(at, at), every)
-    # What is not known of leaves with l2 refutes nothing.
-    assert refuted or np.isnan(told.totals.second).any()
-
-
 def test_what_a_node_leaves_open_holds_the_truth(raw):
     X, _, geometry = raw
     search = ByNodes(LossSums(geometry), geometry, Clock.of(60))
@@ -293,42 +224,3 @@ def test_rows_are_followed_through_all_trees(raw):
     assert 0 < answer.expected_distance < 1
     sure = rows.confidence
     assert ((sure > 0) & (sure <= 1)).all()
-
-
-# ---------------------------------------------------------------------------------- rows in boxes
-
-
-def some_boxes(seed):
-    """Groups of some boxes, their leaves in three trees, and rows of each class in each box."""
-    rng = np.random.default_rng(seed)
-    group = np.sort(np.append(np.arange(6), rng.integers(0, 6, int(rng.integers(0, 8)))))
-    leaf = rng.integers(0, 4, (len(group), 3)) + np.array([0, 4, 8])
-    rows = rng.integers(0, 4, (2, len(group)))
-    held = np.array([np.bincount(leaf.ravel(), np.repeat(own, 3), 12) for own in rows])
-    none = np.zeros((6, 3), dtype=np.int64), np.ones((len(group), 1), dtype=bool)
-    of_group = np.bincount(group, rows.sum(axis=0)).astype(np.int64)
-    return Groups(3, of_group, *none, group, np.array([held.sum(axis=0), held[1]])), leaf, rows
-
-
-@given(st.integers(0, 10**6))
-def test_boxes_get_rows_so_that_all_leaves_hold_theirs(seed):
-    groups, leaf, rows = some_boxes(seed)
-    likely = np.random.default_rng(seed).normal(size=len(leaf))
-    found = _Program.of(groups, leaf).likeliest(likely, 60.0)
-    assert found.shape == rows.shape
-    assert likely @ found.sum(axis=0) >= likely @ rows.sum(axis=0) - 1e-6
-    assert (found >= 0).all()
-    np.testing.assert_array_equal(np.bincount(groups.group, found.sum(axis=0)), groups.rows)
-    for own, right in zip((found.sum(axis=0), found[1]), groups.held, strict=True):
-        np.testing.assert_array_equal(np.bincount(leaf.ravel(), np.repeat(own, 3), 12), right)
-
-
-@given(st.integers(0, 10**6))
-def test_rows_that_are_shared_out_meet_all_leaves(seed):
-    groups, leaf, rows = some_boxes(seed)
-    likely = np.random.default_rng(seed).normal(size=len(leaf))
-    label, box = assign_rows_to_boxes(groups, leaf, likely, Clock.of(60))
-    assert len(label) == rows.sum()
-    for own, right in zip((np.ones(len(box)), label == 1), groups.held, strict=True):
-        held = np.bincount(leaf[box].ravel(), np.repeat(own, 3), 12)
-        np.testing.assert_array_equal(held, right)

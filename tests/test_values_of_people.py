@@ -16,7 +16,6 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -29,8 +28,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import (
     GridSearchCV,
-    HalvingGridSearchCV,
-    RandomizedSearchCV,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -238,30 +235,16 @@ USUAL = {
 }
 MORE = {
     "monotonic": lambda: forest(monotonic_cst=[1, 0]).fit(PLAIN, y),
-    "more trees": lambda: (
-        forest(warm_start=True).fit(PLAIN, y).set_params(n_estimators=5).fit(PLAIN, y)
-    ),
     "weights": lambda: forest().fit(PLAIN, y, sample_weight=RNG.random(N)),
-    "subsampled": lambda: forest(class_weight="balanced_subsample").fit(PLAIN, NAMES),
     "leaves": lambda: forest(max_leaf_nodes=4, ccp_alpha=0.01, criterion="entropy").fit(PLAIN, y),
     "several outputs": lambda: forest().fit(PLAIN, np.c_[y, 1 - y]),
-    "absolute": lambda: RandomForestRegressor(3, criterion="absolute_error").fit(PLAIN, y),
     "extra regressor": lambda: ExtraTreesRegressor(3, bootstrap=True, oob_score=True).fit(
         PLAIN, X["age"]
     ),
     "early": lambda: HistGradientBoostingClassifier(max_iter=9, early_stopping=True).fit(FRAME, y),
-    "named categories": lambda: HistGradientBoostingClassifier(
-        max_iter=3, categorical_features=["city", "sex"], interaction_cst="no_interactions"
-    ).fit(FRAME, NAMES),
-    "quantile": lambda: HistGradientBoostingRegressor(
-        loss="quantile", quantile=0.3, max_iter=3, monotonic_cst={"age": 1}
-    ).fit(PLAIN, X["age"]),
     "rounds": lambda: GradientBoostingClassifier(
         n_estimators=9, subsample=0.5, n_iter_no_change=2, random_state=0
     ).fit(PLAIN, NAMES),
-    "exponential": lambda: GradientBoostingClassifier(
-        n_estimators=3, loss="exponential", init="zero"
-    ).fit(PLAIN, y),
     "own start": lambda: GradientBoostingClassifier(n_estimators=3, init=stump()).fit(PLAIN, y),
     "bagging": lambda: BaggingClassifier(
         stump(), 3, max_features=0.5, bootstrap_features=True, oob_score=True
@@ -270,14 +253,9 @@ MORE = {
     "isolation": lambda: IsolationForest(n_estimators=3, contamination=0.1).fit(PLAIN),
     "stacking": lambda: StackingClassifier([("a", forest())], stump(), cv=2).fit(PLAIN, y),
     "calibrated": lambda: CalibratedClassifierCV(forest(), method="isotonic", cv=2).fit(PLAIN, y),
-    "at random": lambda: RandomizedSearchCV(forest(), GRID, n_iter=2, cv=2).fit(PLAIN, y),
-    "halving": lambda: HalvingGridSearchCV(forest(), GRID, cv=2).fit(PLAIN, y),
     "several scores": lambda: GridSearchCV(
         forest(), GRID, cv=2, scoring=["accuracy", "roc_auc"], refit="accuracy",
         return_train_score=True,
-    ).fit(PLAIN, y),
-    "search in a pipeline": lambda: GridSearchCV(
-        make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [1]}, cv=2
     ).fit(PLAIN, y),
 }  # fmt: skip
 

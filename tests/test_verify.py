@@ -9,15 +9,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.cases import some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
-from helpers.older import COUNTS_GAPS, needs_counted_gaps
-from helpers.releases import counted, drawn, leaves_of, random_tree, summed, tree_of
+from helpers.older import needs_counted_gaps
+from helpers.releases import counted, leaves_of, random_tree, summed
 from treeleak.core.clock import Clock
 from treeleak.core.errors import Mismatch
 from treeleak.release import to_release
@@ -59,31 +58,6 @@ def test_the_true_rows_pass_and_wrong_ones_fail_where_the_counts_differ(schema, 
         assert f"tree {t}, leaf {check.first.node}" in str(check.first)
 
 
-@pytest.mark.parametrize("make", [RandomForestClassifier, ExtraTreesClassifier])
-def test_rows_take_the_leaves_that_scikit_learn_sends_them_to(make):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 4)).astype(np.float32)
-    X[:, 3] = rng.integers(0, 5, 60)
-    if make is RandomForestClassifier and COUNTS_GAPS:
-        X[rng.random(X.shape) < 0.1] = np.nan
-    y = rng.integers(3, size=60)
-    model = make(8, bootstrap=False, max_depth=6, random_state=0).fit(X, y)
-    release = to_release(model)
-    assert check_rows(release, X, y).ok
-    Z = rng.normal(size=(200, 4)).astype(np.float32)
-    for t, tree in enumerate(model.estimators_):
-        assert np.array_equal(leaves_of(release, Z)[:, t], tree.apply(Z))
-    label = rng.integers(3, size=200)
-    misfit = 0
-    for tree in model.estimators_:
-        found = np.zeros((tree.tree_.node_count, 3))
-        np.add.at(found, (tree.apply(Z), label), 1)
-        true = np.zeros_like(found)
-        np.add.at(true, (tree.apply(X), y), 1)
-        misfit += np.abs(found - true).sum()
-    assert check_rows(release, Z, label).misfit == misfit
-
-
 def misses_of(case, X, y, distinct):
     """What rows miss in each leaf, by following each of them alone."""
     leaves = leaves_of(case.release, X)
@@ -116,26 +90,6 @@ def test_rows_that_were_drawn_are_counted_as_often(seed, distinct):
         assert check.misses == (off > 0).sum()
         assert check.ok == (not off.any())
         assert (check.first is None) == check.ok
-
-
-def of_stump():
-    """Rows 0, 1, 1 on a single test, drawn 2, 1, 1 times."""
-    X, y, b = np.array([[0.0], [1.0], [1.0]]), np.array([0, 1, 1]), np.array([[2, 1, 1]])
-    return drawn([tree_of((0, 0.5), None, None)], ["a"], X, y, 2, b), X, y, b
-
-
-def test_the_order_of_rows_matters_where_draws_differ():
-    release, X, y, b = of_stump()
-    assert check_rows(release, X, y, b).ok
-    assert check_rows(release, X[[0, 2, 1]], y[[0, 2, 1]], b).ok
-    check = check_rows(release, X[[1, 0, 2]], y[[1, 0, 2]], b)
-    assert not check.ok
-    # One draw too few and one too many; the distinct rows are right.
-    assert check.misfit == 2
-    assert (check.first.tree, check.first.label, check.first.unit) == (0, 0, "draws")
-    assert str(check.first) == (
-        f"tree 0, leaf {check.first.node}: the model counts 2 draws of class 0, these rows give 1"
-    )
 
 
 def test_an_interrupt_stops_the_clock_and_the_handler_comes_back(request):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.attacks.loss_sums import meet_in_the_middle as module
 from treeleak.attacks.loss_sums.layers import _shared_out, work
 from treeleak.attacks.loss_sums.meet_in_the_middle import Items, Sums, meet_in_the_middle
 from treeleak.attacks.loss_sums.sum_kernels import meet
@@ -75,19 +74,6 @@ def as_set(found):
     return out
 
 
-@given(SEEDS, st.booleans())
-def test_all_choices_of_kinds_that_meet_the_sums_are_found(seed, counted):
-    rng = np.random.default_rng(seed)
-    most = rng.integers(1, 4, size=6)
-    first = rng.integers(1, 20, size=6) / 20
-    items = of_equal_rows(most, np.round(first * (1 - first), 2) + 0.01, first)
-    assert items.most.tolist() == most.tolist()
-    true, sums = some_sums(rng, items, counted)
-    right = brute_force(items, sums)
-    assert true in right
-    assert as_set(meet_in_the_middle(items, sums, 10**6)) == right
-
-
 @given(SEEDS, st.booleans(), st.booleans())
 def test_all_choices_of_shared_parts_that_meet_the_sums_are_found(seed, counted, alike):
     rng = np.random.default_rng(seed)
@@ -101,46 +87,6 @@ def test_all_choices_of_shared_parts_that_meet_the_sums_are_found(seed, counted,
     assert found is not None or len(right) > 100
     # As many choices as have the number of rows, at least.
     assert work(items, sums) >= len(right)
-
-
-@pytest.mark.parametrize("rows", [-3, -1, 2, 6, 7, 9])
-def test_where_nothing_meets_the_sums_nothing_is_found(rows):
-    second = np.array([0.2, 0.21, 0.17])
-    items = of_equal_rows(np.array([2, 3, 1]), second, second)
-    sums = Sums(rows, 0.5, 0.0, 1e-9, 1e-9)
-    assert len(meet_in_the_middle(items, sums, 1000)) == 0
-    assert work(items, sums) == 0 or 0 <= rows <= 6
-
-
-@given(SEEDS, st.booleans())
-def test_from_both_ends_all_choices_are_found_where_there_is_room(seed, counted):
-    rng = np.random.default_rng(seed)
-    items = shared_items(rng, 4)
-    true, sums = some_sums(rng, items, counted)
-    order = rng.permutation(4)
-    n = int(items.most.sum()) if sums.rows is None else sums.rows
-    found, every = module._from_both_ends(items, sums, n, order, 10**5, False)
-    assert every
-    # Where it comes to nothing, no way is where it comes to half.
-    if sums.second > 0:
-        assert true in as_set(found)
-        assert as_set(found) == brute_force(items, sums)
-
-
-@pytest.mark.parametrize("n", [9, 31])
-def test_of_too_many_choices_the_likeliest_are_looked_at(n):
-    rng = np.random.default_rng(n)
-    first = rng.random(40)
-    second = first * (1 - first)
-    true = np.zeros(40, dtype=int)
-    true[rng.permutation(40)[:n]] = 1
-    sums = Sums(n, float(true @ second), float(true @ first) - 3, 1e-9, 1e-9)
-    items = of_equal_rows(np.ones(40, dtype=int), second, first)
-    assert meet_in_the_middle(items, sums, 80_000).tolist() == [true.tolist()]
-    # Neither this few choices, nor sums that many choices would meet.
-    assert meet_in_the_middle(items, sums, 100) is None
-    blurred = Sums(n, sums.second, sums.first, 0.1, 0.1)
-    assert meet_in_the_middle(items, blurred, 80_000) is None
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -172,10 +118,3 @@ def test_pairs_of_numbers_that_are_none_are_not_looked_for(bad, where):
         off = bad
     n = meet(key, np.zeros(4), wanted, np.zeros(2), off, 1e-9, 0.0, out)
     assert n == (1 if where == 1 else -1)
-
-
-@pytest.mark.parametrize("off", [0.0, 5e-324, 1e-310])
-def test_equal_keys_that_are_exact_are_all_found(off):
-    out = np.empty((8, 2), dtype=np.int64)
-    n = meet(np.ones(3), np.zeros(3), np.array([1.0, 2.0]), np.zeros(2), off, 1e-9, 0.0, out)
-    assert out[:n].tolist() == [[0, 0], [1, 0], [2, 0]]

@@ -19,7 +19,6 @@ from scipy.optimize import linear_sum_assignment
 from helpers.examples import examples
 from helpers.grids import all_points, values_of
 from helpers.releases import counted, leaves_of, random_tree
-from treeleak.core.errors import BadModel
 from treeleak.release import Condition, DecisionRule, RuleList
 from treeleak.schema import (
     AtMost,
@@ -302,68 +301,3 @@ def len_range(attribute: Attribute) -> range:
 
 def whole_row(schema: Schema, at: Sequence[int]) -> np.ndarray:
     return np.concatenate([values_of(a)[i] for a, i in zip(schema.attributes, at, strict=True)])
-
-
-def test_a_changed_row_is_in_no_world() -> None:
-    toy = next(t for s in range(99) if (t := tree_toy(s)) and len(set(toy_groups(t))) > 2)
-    other = next(p for p in range(len(toy.points)) if toy.group[p] != toy.group[toy.truth[0]])
-    changed = np.array([other, *toy.truth[1:]])
-    assert not toy.data.contains(toy.table(changed), toy.y)
-    assert toy.data.distance(toy.table(changed), toy.y) > 0
-    flipped = [1 - toy.y[0], *toy.y[1:]]
-    assert not toy.data.contains(toy.table(toy.truth), flipped)
-    strange = toy.table(toy.truth).assign(**{toy.schema.columns[0]: 1e9})
-    assert not toy.data.contains(strange, toy.y)
-
-
-def toy_groups(toy: Toy) -> list[int]:
-    return toy.group[toy.truth].tolist()
-
-
-@given(seeds)
-@examples(100, fast=12)
-def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    schema = random_schema(rng)
-    points = all_points(schema, schema.columns)
-    said = [r for _ in range(2) if (r := random_rule(rng, schema))]
-    if not len(points) or len(said) < 2:
-        return
-    rules = RuleList(
-        schema.columns,
-        (0, 1),
-        tuple(DecisionRule(c, 1, (0, 0)) for c in said),
-        DecisionRule((), 0, (0, 0)),
-        ordered=False,
-    )
-    X = table(schema, points)
-    met = [np.logical_and.reduce([c.holds(X[c.column]) for c in rule]) for rule in said]
-    if (met[0] & met[1]).any():
-        with pytest.raises(BadModel, match="rules 1 and 2 of a set overlap"):
-            from_rule_list(rules, schema)
-    else:
-        none = ~(met[0] | met[1])
-        assert from_rule_list(rules, schema).points == (met[0].sum(), met[1].sum(), none.sum())
-
-
-@given(seeds)
-@examples(100, fast=12)
-def test_rows_that_a_rule_cannot_capture_are_infeasible(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    toy = list_toy(seed)
-    if toy is None:
-        return
-    g = int(rng.integers(len(toy.data.names)))
-    room = len(toy.of(g)) > 0
-    said = [r for _ in range(2) if (r := random_rule(rng, toy.schema))]
-    rules = RuleList(
-        toy.schema.columns,
-        (0, 1),
-        tuple(DecisionRule(c, 1, (0, 3)) for c in (*said, *said)),
-        DecisionRule((), 0, (0, 0)),
-    )
-    if said:
-        # The second time, nothing is left for a rule.
-        with pytest.raises(BadModel, match=r"infeasible: rule \d holds 3 rows"):
-            from_rule_list(rules, toy.schema)
-    assert room == (toy.data.points[g] > 0)

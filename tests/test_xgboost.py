@@ -14,10 +14,8 @@ import pytest
 import treeleak
 from helpers.examples import seeds
 from treeleak.auditing.findings.finding import NO_LEAK
-from treeleak.auditing.inventory.conditions import Context
-from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.release import read_model, to_release
+from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.boosters import FIRST_ONLY
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
@@ -234,26 +232,6 @@ def test_estimators_are_read_live_and_from_pickles(kind, y, classes, written, tm
     assert release.sampling.kind == ("subsample" if "RF" in kind else "all")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
-@pytest.mark.parametrize("seed", [0, 7])
-def test_drawn_rows_show_by_training_on_others(method, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 2, (240, 6)).astype(np.float32)
-    model = xgboost.XGBRegressor(
-        n_estimators=12, subsample=0.7, colsample_bytree=0.8, tree_method=method, n_jobs=2,
-        num_parallel_tree=1 + seed % 2 * (method != "approx"), random_state=seed,
-    ).fit(X, X @ rng.normal(size=6))  # fmt: skip
-    release = to_release(model)
-    drawn = subsampled(release, release.sampling).counts
-    assert drawn.shape == (len(release.trees), len(X))
-    for tree, mask in zip(release.trees, drawn, strict=True):
-        held = np.bincount(tree.apply(X), mask, tree.n_nodes)
-        np.testing.assert_array_equal(held[tree.leaves], tree.totals[tree.leaves])
-    with pytest.raises(NotCovered, match="no number of rows fits"):
-        subsampled(replace(release, n_rows=239), release.sampling)
-
-
 @pytest.mark.parametrize(
     ("params", "y", "why"),
     [
@@ -284,29 +262,6 @@ def test_scores_that_rows_start_from_are_seen_where_the_file_shows_them(y):
             assert release.n_rows == len(ROWS)
             assert release.ensemble.fitting is None
             assert any("base_margin" in note for note in release.notes)
-
-
-def test_thresholds_that_are_values_of_rows_are_counted_as_they_stand(tmp_path):
-    rng = np.random.default_rng(2)
-    X = pd.DataFrame({"a": rng.integers(0, 40, 300) / 4, "b": rng.normal(size=300).round(3)})
-    model = xgboost.XGBClassifier(n_estimators=20, tree_method="hist", n_jobs=1)
-    model.fit(X, X.a + X.b > 5).save_model(tmp_path / "model.json")
-    trees = raw_trees_of(json.loads((tmp_path / "model.json").read_text()))
-    stored = [set(), set()]
-    for tree in trees:
-        inner = np.array(tree["left_children"]) >= 0
-        for column in (0, 1):
-            own = inner & (np.array(tree["split_indices"]) == column)
-            stored[column] |= set(np.array(tree["split_conditions"], np.float32)[own].tolist())
-    held = [
-        len(own & set(X[c].astype(np.float32).tolist())) for c, own in zip(X, stored, strict=True)
-    ]
-    assert held == [len(own) for own in stored]
-    found = read_model(tmp_path / "model.json")
-    context = Context(release=to_release(found), rows=X)
-    told = " ".join(e.told for e in take_inventory(found, context, X))
-    assert f"{sum(held)} different thresholds of 2 columns." in told
-    assert f"these numbers are {sum(held)} and" in told
 
 
 def test_texts_of_categories_are_read():

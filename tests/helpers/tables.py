@@ -28,12 +28,6 @@ def errors(y: np.ndarray) -> int:
     return len(y) - int(np.bincount(y).max(initial=0))
 
 
-def random_table(n: int, m: int, seed: int = 0, classes: int = 2) -> Rows:
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 2, (n, m))
-    return X, (X[:, 0] + (X[:, 1] & X[:, -1]) + (rng.random(n) < 0.2)) % classes
-
-
 def small_table() -> Dataset:
     """Six rows of a binary column and a group of two."""
     rows = [[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0], [1, 0, 1]]
