@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.benchmarks import known_raw, known_raw_tables
-from experiments.benchmarks.frame import lines_of
+from experiments.benchmarks.frame import floors_of, lines_of
 
 
 @pytest.mark.parametrize(
