@@ -315,7 +315,6 @@ def test_targets_are_measured_beside_their_rows():
     render(found, console)
     shown = console.export_text()
     assert re.search(f"{what} +{re.escape(percent(share))}", shown)
-    assert re.search(f"Targets that leaves disclose +{re.escape(percent(told))}", shown)
     assert what in render_html(found, "internal")
     # Other targets than those of training are none of them.
     rebuilt = found.reconstruction

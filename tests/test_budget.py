@@ -273,7 +273,7 @@ def test_an_audit_of_noisy_counts(attack_is, plain, data):
         "Not assessed: the counts carry noise.",
         "Stated: epsilon = 5. It costs 5",
         "Noise between these rows and the counts, in sum 123",
-        "Training set: 60 rows (95 %: 50 to 70), inferred from the noisy counts.",
+        "Training rows 60 (95 %: 50 to 70)",
         "by no more than the noise explains",
         "Spend a smaller epsilon",
         "Grow fewer and shallower trees",
