@@ -13,13 +13,13 @@ from treeleak.auditing import Audit
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
 from treeleak.report import facts
-from treeleak.report.blocks import Bars, Block, Facts, Grid, Items, Prose, Section, Stack, Tone
+from treeleak.report.blocks import Bars, Block, Facts, Grid, Items, Prose, Section, Stack
 from treeleak.report.page import figures as figures_of_chart
 from treeleak.report.safe_console import Text, bullets, escape, figures, part, safe_console
 from treeleak.report.sheet import sections_of
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
-_TONES: dict[Tone, str] = {"leak": "red", "open": "yellow", "calm": "green", "grey": "dim"}
+_TONES: dict[str, str] = {"leak": "red", "open": "yellow", "calm": "green", "grey": "dim"}
 _HEAD, _LAST = ("policy", "provenance"), ("rows", "notes", "open", "advice")
 _LEFT_OUT = ("verdict", *_HEAD)
 """Sections that stand in the frame or above the others, or only on the page."""
