@@ -352,8 +352,8 @@ def membership(found: Doc) -> Section | None:
     """Whether the model tells who is in the training set."""
     blocks: list[Block] = []
     if (shadows := found["shadows"]) is not None:
-        remark = Prose(_shadows_remark(shadows), quiet=True)
-        blocks = [Facts(tuple(_of_shadows(shadows))), remark]
+        about = Prose(_shadows_remark(shadows), quiet=True)
+        blocks = [Facts(tuple(_of_shadows(shadows))), about]
     blocks += reasons(found, "shadows")
     if (result := found["membership"]) is None:
         return Section.of("membership", MEMBERSHIP, [*blocks, *reasons(found, "membership")])
