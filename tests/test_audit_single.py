@@ -112,15 +112,15 @@ def test_rules_from_file_to_report_and_json(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
-    assert "2. Small rules" in text
+    assert "Rules, the default included" in text
     assert "treeleak rebuilds no single rows from them" in text
     # What is printed goes into logs: rules with few rows are named in the internal edition only.
     least = "33% for 2 of 5 rows: rule 1 (a1: 1; a2: 1)"
     assert least not in text
-    assert "Rule with fewest rows fewer than 10" in text
+    assert "Rule with fewest rows fewer" in text
     again = run("audit", tmp_path / "rules.json", "--internal")
-    assert least in " ".join(again.output.split())
-    assert "the training rows are one of them yes" in text
+    assert "rule 1 33% 2 a1: 1; a2: 1" in " ".join(again.output.split())
+    assert "The training rows are one of them yes" in text
     told = valid(json.loads((tmp_path / "audit.json").read_text()))
     assert told["uncertainty"]["of"] == "rules"
     assert told["provenance"]["file"] == "rules.json"
@@ -192,7 +192,7 @@ def test_rules_without_counts():
     binary = RuleList(LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0))
     audit = treeleak.audit(binary)
     assert "--train and --label" in dict(audit.not_assessed)["uncertainty"]
-    assert "Small rules Not assessed" in printed(audit)
+    assert "Small leaves Not assessed" in printed(audit)
     assert "do not say" in dict(audit.not_assessed)["counts"]
 
 

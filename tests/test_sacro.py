@@ -150,7 +150,7 @@ def test_without_pickles_nothing_needs_trust(folder, model):
     (folder / "target.yaml").write_text(text)
     done = run("audit", folder, "--time-limit", 60)
     assert done.exit_code == 0, done.output
-    assert "Against the training rows" in done.stdout
+    assert "Training file verified" in done.stdout
 
 
 def test_a_pickle_runs_nothing_even_if_trusted(folder, tmp_path):
@@ -182,7 +182,7 @@ def test_rows_from_code_are_left_aside(folder):
     done = run("audit", folder, "--trust-pickle", "--time-limit", 60)
     assert done.exit_code == 0, done.output
     assert "'dataset.py'" in done.stderr
-    assert "Against the training rows" not in done.stdout
+    assert "Training file verified" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,10 @@ def audit(
         )
         found = replace(found, not_assessed=late)
         return _conclude(found, request, started, file, sha256, origin)
-    ended = partial(_ended, started=started, file=file, sha256=sha256, origin=origin)
+
+    def ended(case: Case) -> Audit:
+        return _conclude(case.found, case.request, started, file, sha256, origin)
+
     for k, assess in enumerate(ASSESSORS):
         clock.root.best = partial(_cut_off, case, ASSESSORS[k:], ended)
         with errors_name_file(file if isinstance(content, RuleList) else None):
@@ -210,12 +213,6 @@ def _cut_off(case: Case, left: Sequence[Assessor], ended: Callable[[Case], Audit
     return ended(case)
 
 
-def _ended(case: Case, **about: Any) -> Audit:
-    if case.found.release is not None:
-        about["origin"] = case.found.release.origin
-    return _conclude(case.found, case.request, **about)
-
-
 def _conclude(
     found: AuditResults,
     request: AuditRequest,
@@ -227,6 +224,8 @@ def _conclude(
     findings = find(found)
     verdict = overall(findings)
     seconds = time.perf_counter() - started
+    if found.release is not None:
+        origin = found.release.origin
     return Audit(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,

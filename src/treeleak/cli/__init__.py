@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Each command registers itself.
-from treeleak.cli import audit, convert, harden, reconstruct, small_commands  # noqa: F401
+from treeleak.cli import audit, harden, reconstruct, small_commands  # noqa: F401
 from treeleak.cli.application import app, main
 
 __all__ = ["app", "main"]

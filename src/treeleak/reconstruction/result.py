@@ -266,13 +266,7 @@ class Reconstruction:
     @property
     def misfit_means(self) -> str:
         """What :attr:`misfit` sums up, in words."""
-        if self.draws_hidden:
-            return "Rows that leaves still lack"
-        if self.evidence.startswith("noisy"):
-            return "Noise between these rows and the counts"
-        if self.evidence.startswith("class"):
-            return "Rows that leaves lack of the class they name"
-        return "Count residual: counts still missed"
+        return misfit_means(self.evidence)
 
     @property
     def share_proved_rows(self) -> float:
@@ -441,3 +435,14 @@ def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
 def _listed(X: pd.DataFrame) -> list[list[Any]]:
     found: list[list[Any]] = X.astype(object).where(X.notna(), None).to_numpy().tolist()
     return found
+
+
+def misfit_means(evidence: str) -> str:
+    """Say in words what the misfit of rows sums up, by the evidence that they were rebuilt from."""
+    if evidence.startswith("hidden"):
+        return "Rows that leaves still lack"
+    if evidence.startswith("noisy"):
+        return "Noise between these rows and the counts"
+    if evidence.startswith("class"):
+        return "Rows that leaves lack of the class they name"
+    return "Count residual: counts still missed"

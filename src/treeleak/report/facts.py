@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from treeleak.auditing.assessors import measurement
 from treeleak.core.text import percent
+from treeleak.reconstruction.result import misfit_means
 from treeleak.report.blocks import Block, Facts, Grid, Prose
 
 Doc = Mapping[str, Any]
@@ -112,17 +113,25 @@ def of_draws(rebuilt: Doc) -> str:
     if rebuilt["draws"] is not None:
         return f"The bootstrap samples are known from: {rebuilt['draws']}."
     if rebuilt["evidence"].startswith("hidden"):
-        return "It is not known which rows each tree drew: the attack allowed all of them."
+        beside = ", and the number of different rows"
+        beside = beside if "distinct" in rebuilt["evidence"] else ", nothing else"
+        return (
+            "It is not known which rows each tree drew: the attack allowed all of them. "
+            f"Used: the draws of each class in every leaf{beside}."
+        )
     return ""
 
 
-def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
-    """Say what was rebuilt, and how sure it is; ``n_values`` are all, with those given."""
+def of_rebuilt(rebuilt: Doc) -> Iterator[Fact]:
+    """Say what was rebuilt, and how sure it is."""
     order = "row k is row k of the training table" * rebuilt["ordered"]
     yield "Rows rebuilt", f"{rebuilt['n_rows']:,}{', in their order' * rebuilt['ordered']}", order
+    if (rows := rebuilt["row_count"]) is not None:
+        low, high = rows["between"]
+        wide = f" (95 %: {low:,} to {high:,})" if low < high else ""
+        yield "Training rows", f"{rows['n']:,}{wide}", rows["origin"]
     if n := rebuilt["known_values"]:
-        of = "" if n_values is None else f" of {n_values:,}"
-        yield "Values given, not counted below", f"{n:,}{of}", ""
+        yield "Values given, not counted below", f"{n:,}", ""
     if not likely(rebuilt):
         every = "every dataset that meets the counts, and the schema given or inferred, has them"
         proved = percent(rebuilt["share_proved_rows"])
@@ -152,6 +161,8 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
     ):
         if rebuilt[key]:
             yield what, f"{len(rebuilt[key])}", ""
+    if rebuilt["misfit"]:
+        yield f"{misfit_means(rebuilt['evidence'])}, in sum", f"{rebuilt['misfit']:,.0f}", ""
     if rebuilt["midpoints_met"] is not None:
         many = "above 80% most numbers are right"
         yield "Thresholds explained by the rebuilt rows", percent(rebuilt["midpoints_met"]), many
@@ -220,13 +231,6 @@ def group_name(group: Doc) -> str:
     return name if name.startswith(column) else f"{column}: {name}"
 
 
-def over_others(column: Doc) -> float:
-    """How much oftener the value of a column is right than in guesses without the model."""
-    if column["right"] is None:
-        return -float(column["expected"] or 0.0)
-    return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
-
-
 def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
     """Name the risks that were assessed."""
     if article29["singling_out"] is not None:
@@ -237,7 +241,6 @@ def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
         yield f"Attribute inference of {risk['column']!r}", risk
 
 
-GROUPS = "Rows that the model treats alike"
 _BY = {
     "leaf": "the leaf they reach",
     "answer": "what the model answers",
@@ -253,55 +256,33 @@ _READ_ON = (
 )
 
 
-def of_structure(result: Doc) -> Iterator[Fact]:
-    """Say how many numbers were learnt, and how many rows are left for each."""
-    yield "Numbers learnt (tests and leaves)", f"{result['parameters']:,}", ""
+def group_blocks(result: Doc) -> list[Block]:
+    """Say how many numbers were learnt, and how small the groups of rows are."""
+    figures = [("Numbers learnt (tests and leaves)", f"{result['parameters']:,}", "")]
     if (left := result["residual_degrees"]) is not None:
         fewest = result["fewest_degrees"]
         rating = f"fewer than {fewest}: a risk" if left < fewest else f"at least {fewest}"
-        yield "Residual degrees of freedom (rows minus these)", f"{left:,}", rating
-
-
-def group_heads(result: Doc) -> tuple[str, ...]:
-    """Name the columns of :func:`group_lines`."""
+        figures.append(("Residual degrees of freedom (rows minus these)", f"{left:,}", rating))
+    if not (groups := result["groups"]):
+        return [Facts(tuple(figures)), Prose(NOT_GROUPED, quiet=True)]
     few = f"under {result['threshold']}"
-    return ("Rows grouped by", "groups", "smallest", few, "lack a class", f"{few} of a class")
-
-
-def group_lines(result: Doc) -> Sequence[tuple[str, ...]]:
-    """Say how small the groups of rows are, one line for each way to group them."""
-    return [
+    heads = ("Rows grouped by", "groups", "smallest", few, "lack a class", f"{few} of a class")
+    lines = [
         (
             _BY[g["by"]],
             f"{g['groups']:,}",
-            f"under {result['threshold']}" if g["smallest"] is None else f"{g['smallest']:,}",
+            few if g["smallest"] is None else f"{g['smallest']:,}",
             f"{g['small']:,}",
             whole(g["lack_a_class"]),
             whole(g["few_of_a_class"]),
         )
-        for g in result["groups"]
+        for g in groups
     ]
-
-
-def group_remark(result: Doc) -> str:
-    """Say what the groups mean, or why there are none."""
-    if not result["groups"]:
-        return NOT_GROUPED
-    of = result["groups"][0]["of"]
-    grouped = "Counted in the leaves." if of == "counts" else f"Grouped: {of}."
-    return f"{grouped} {_READ_ON}" if len(result["groups"]) > 1 else grouped
-
-
-def group_blocks(result: Doc | None) -> list[Block]:
-    """Tell the structure on a page."""
-    if result is None:
-        return []
-    figures = Facts(tuple(of_structure(result)))
-    quiet = Prose(group_remark(result), quiet=True)
-    if not result["groups"]:
-        return [figures, quiet]
-    table = Grid(GROUPS, group_heads(result), tuple(group_lines(result)), frozenset(range(1, 6)))
-    return [figures, table, quiet]
+    of = groups[0]["of"]
+    remark = "Counted in the leaves." if of == "counts" else f"Grouped: {of}."
+    remark += f" {_READ_ON}" * (len(groups) > 1)
+    table = Grid("Rows that the model treats alike", heads, tuple(lines), frozenset(range(1, 6)))
+    return [Facts(tuple(figures)), table, Prose(remark, quiet=True)]
 
 
 _STATED = (

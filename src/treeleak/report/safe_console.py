@@ -77,9 +77,6 @@ def safe_console(console: Console) -> Iterator[None]:
         console.pop_render_hook()
 
 
-Cell = str | Text
-
-
 def part(console: Console, title: str, body: Iterable[RenderableType]) -> None:
     """Print a part under its title."""
     console.print()
@@ -104,31 +101,5 @@ def figures(rows: Iterable[Sequence[str]]) -> Table:
     if any(len(line) > 2 and line[2] for line in lines):
         grid.add_column(justify="right", style="dim")
     for line in lines:
-        grid.add_row(*line[: len(grid.columns)])
+        grid.add_row(*map(escape, line[: len(grid.columns)]))
     return grid
-
-
-def table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    words: int = 1,
-    wraps: bool = True,
-    widest: int | None = None,
-    gap: int = 2,
-) -> Table:
-    """Make a table of words and, right of them, figures.
-
-    ``words``: columns of words, the first ones.
-    ``wraps``: whether words may go on in the next line. ``widest``: letters of the other columns.
-    ``gap``: blanks between columns.
-    """
-    out = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="")
-    for k, head in enumerate(heads):
-        if k < words:
-            out.add_column(head, overflow="fold", no_wrap=not wraps)
-        else:
-            out.add_column(head, justify="right", max_width=widest)
-    for row in rows:
-        out.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
-    return out

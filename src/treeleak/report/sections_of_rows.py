@@ -31,8 +31,26 @@ def recovered(found: Doc) -> Section:
     if (exposure := found["exposure"]) is not None and exposure["recovered"]["n_rows"]:
         blocks.append(_how_sure(exposure["recovered"]))
     if rebuilt["n_rows"]:
-        blocks.append(Facts(tuple(_of_rebuilt(rebuilt))))
-    return Section.of(key, title, blocks)
+        blocks.append(Facts(tuple(facts.of_rebuilt(rebuilt))))
+    return Section.of(key, title, [*blocks, _variants(found)])
+
+
+def _variants(found: Doc) -> Grid | None:
+    """Put the answers with less evidence beside that with all of it."""
+    if not (variants := found["variants"]):
+        return None
+    attacks = [(found["reconstruction"]["expected_error"], found["measurement"])]
+    attacks += [(v["expected_error"], v["measurement"]) for v in variants]
+    lines = [("Expected error", *(facts.share(error, 1) for error, _ in attacks))]
+    if any(m is not None for _, m in attacks):
+        for what, key, digits in (
+            ("Training rows rebuilt exactly", "exact_rows", 0),
+            ("Reconstruction error", "error", facts.digits(found)),
+        ):
+            shares = (facts.share(None if m is None else m[key], digits) for _, m in attacks)
+            lines.append((what, *shares))
+    heads = ("With less evidence", "all of it", *(v["what"] for v in variants))
+    return Grid(heads[0], heads, tuple(lines), frozenset(range(1, len(heads))))
 
 
 def _how_sure(recovered: Doc) -> Stack:
@@ -46,16 +64,6 @@ def _how_sure(recovered: Doc) -> Stack:
         f"of {recovered['n_rows']:,} rows",
         tuple(Share(name, recovered[k], percent(recovered[k]), tone) for name, k, tone in parts),
     )
-
-
-def _of_rebuilt(rebuilt: Doc) -> Iterator[Fact]:
-    first, *others = facts.of_rebuilt(rebuilt)
-    yield first
-    if (rows := rebuilt["row_count"]) is not None:
-        low, high = rows["between"]
-        wide = f"95 %: {low:,} to {high:,}; " if low < high else ""
-        yield "Training rows", f"{rows['n']:,}", f"{wide}{rows['origin']}"
-    yield from others
 
 
 def against_guesses(found: Doc) -> Section:
@@ -86,7 +94,8 @@ def against_guesses(found: Doc) -> Section:
         quiet=True,
     )
     left_out = [Prose(text) for text in facts.left_out(facts.judged(m))]
-    blocks: list[Block | None] = [table, *left_out, *charts]
+    verified = Prose(f"Training file verified against the leaf counts: {m['compared']}.")
+    blocks: list[Block | None] = [verified, table, *left_out, *charts]
     if beside.rows:
         blocks += [beside, explanation]
     return Section.of(key, title, [*blocks, *reasons(found, "population")])
@@ -128,8 +137,6 @@ def _of_yardstick(y: Doc, digits: int) -> tuple[str, ...]:
 
 def _of_measured(found: Doc, digits: int) -> Iterator[Fact]:
     m = found["measurement"]
-    verified = "Training file verified against the leaf counts"
-    yield verified, m["compared"], "to check that these are its training rows"
     scores = m["scores"]
     if scores["categories"] is not None:
         yield "Error of categories", percent(scores["categories"], digits), ""
@@ -287,7 +294,7 @@ def groups(found: Doc) -> Section | None:
 MEMBERSHIP = "Membership: who is in the training set"
 
 
-def of_membership(result: Doc) -> Iterator[Fact]:
+def _of_membership(result: Doc) -> Iterator[Fact]:
     """Say how well training rows are told from control rows."""
     area, gain = result["auc"], result["advantage"]
     least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
@@ -311,7 +318,7 @@ def of_membership(result: Doc) -> Iterator[Fact]:
         yield "Calibration error of probabilities", percent(off["error"], 1), chance
 
 
-def of_shadows(result: Doc) -> Iterator[Fact]:
+def _of_shadows(result: Doc) -> Iterator[Fact]:
     """Say how well models, this one and those trained like it, tell who was among their rows."""
     found = [
         (f"AUC of shadow models of {size['rows']:,} rows", f"{size['models']:,} models", size)
@@ -329,7 +336,7 @@ def of_shadows(result: Doc) -> Iterator[Fact]:
             yield "members recognised at 1% false positives", share, "1% by chance"
 
 
-def shadows_remark(result: Doc) -> str:
+def _shadows_remark(result: Doc) -> str:
     """Say what shadow models are."""
     if not result["sizes"]:
         return "The score of a person: how sure the model is of their label. Intervals are at 95%."
@@ -341,20 +348,12 @@ def shadows_remark(result: Doc) -> str:
     )
 
 
-def membership_remark(result: Doc) -> str:
-    """Say who was compared, and by what."""
-    return (
-        f"{result['n_members']:,} training rows against {result['n_others']:,} "
-        f"{result['against']}. The score of a row: {result['score']}. Intervals are at 95%."
-    )
-
-
 def membership(found: Doc) -> Section | None:
     """Whether the model tells who is in the training set."""
     blocks: list[Block] = []
     if (shadows := found["shadows"]) is not None:
-        remark = Prose(shadows_remark(shadows), quiet=True)
-        blocks = [Facts(tuple(of_shadows(shadows))), remark]
+        about = Prose(_shadows_remark(shadows), quiet=True)
+        blocks = [Facts(tuple(_of_shadows(shadows))), about]
     blocks += reasons(found, "shadows")
     if (result := found["membership"]) is None:
         return Section.of("membership", MEMBERSHIP, [*blocks, *reasons(found, "membership")])
@@ -362,9 +361,10 @@ def membership(found: Doc) -> Section | None:
         "An adversary has a row, and asks whether it is in the training set. Each training "
         "row and each row of other people gets a score from the rebuilt rows."
     )
-    figures = Facts(tuple(of_membership(result)))
-    return Section.of(
-        "membership",
-        MEMBERSHIP,
-        [*blocks, asks, figures, Prose(membership_remark(result), quiet=True)],
+    figures = Facts(tuple(_of_membership(result)))
+    remark = (
+        f"{result['n_members']:,} training rows against {result['n_others']:,} "
+        f"{result['against']}. The score of a row: {result['score']}. Intervals are at 95%."
     )
+    blocks += [asks, figures, Prose(remark, quiet=True)]
+    return Section.of("membership", MEMBERSHIP, blocks)

@@ -28,7 +28,7 @@ from treeleak.auditing.wording import PART_ATTACKED
 from treeleak.core.text import free_name, listed, percent, plain, shortened
 from treeleak.formats.literals import Edition
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, isolation, sections
+from treeleak.report import facts, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Pages, Prose, Section, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -41,26 +41,10 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
     folders out of it.
     """
     found = audit.document(edition)
-    parts = [
-        sections.ruling(found),
-        sections.verdict(found),
-        sections.not_assessed(found),
-        sections.advice(found),
-        sections.inventory(found),
-        sections.counts(found),
-        isolation.isolation(found),
-        isolation.ceiling(found),
-        of_rows.recovered(found),
-        of_rows.against_guesses(found),
-        of_rows.article29(found),
-        of_rows.membership(found),
-        of_rows.columns(found),
-        of_rows.groups(found),
-        sections.uncertainty(found, audit.of),
-        most_exposed(audit) if edition == "internal" else None,
-        sections.notes(found),
-        sections.provenance(found, command),
-    ]
+    parts = sections_of(found, audit.of, command)
+    rows = most_exposed(audit) if edition == "internal" else None
+    if rows is not None:
+        parts.insert(next(k for k, p in enumerate(parts) if p.key in _AFTER_ROWS), rows)
     source = found["provenance"]
     return Sheet(
         edition=edition,
@@ -71,8 +55,38 @@ def sheet_of(audit: Audit, edition: Edition = "releasable", command: str | None 
         headline=found["headline"].removeprefix(f"{found['verdict'].capitalize()}. "),
         answers=_answers(found),
         tiles=tuple(tiles_of(found)),
-        sections=tuple(p for p in parts if p is not None and p.blocks),
+        sections=tuple(parts),
     )
+
+
+_AFTER_ROWS = ("notes", "provenance")
+
+
+def sections_of(found: Doc, of: str, command: str | None = None) -> list[Section]:
+    """Say what an audit found by its document: all but single rows.
+
+    ``of``: what groups the rows. ``command``: what to type to get the audit again.
+    """
+    parts = [
+        sections.ruling(found),
+        sections.verdict(found),
+        sections.not_assessed(found),
+        sections.advice(found),
+        sections.inventory(found),
+        sections.counts(found),
+        sections.isolation(found),
+        sections.ceiling(found),
+        of_rows.recovered(found),
+        of_rows.against_guesses(found),
+        of_rows.article29(found),
+        of_rows.membership(found),
+        of_rows.columns(found),
+        of_rows.groups(found),
+        sections.uncertainty(found, of),
+        sections.notes(found),
+        sections.provenance(found, command),
+    ]
+    return [p for p in parts if p is not None and p.blocks]
 
 
 def _answers(found: Doc) -> tuple[Answer, ...]:
@@ -103,7 +117,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     materials = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
     more = [f"The file holds material for attacks: {listed(materials)}."] if materials else []
-    more += isolation.in_short(found)
+    more += sections.isolated_in_short(found)
     if stored := [e["what"] for e in found["inventory"] if e["training_rows"]]:
         return f"The file stores as they are: {listed(list(dict.fromkeys(stored)))}.", tuple(more)
     leaks = [f for f in found["findings"] if f["verdict"] == LEAK]

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.finding import OPEN
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.text import percent
-from treeleak.hardening import Hardened, Leak, State
+from treeleak.hardening import Hardened, Leak
 from treeleak.report import facts
-from treeleak.report.safe_console import Text, bullets, part, safe_console, table
+from treeleak.report.blocks import Grid
+from treeleak.report.safe_console import Text, bullets, part, safe_console
+from treeleak.report.sections import TONES
+from treeleak.report.terminal import table
 
-_STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
 _ALWAYS = ("Always there: the tested columns and the splits. The rows decided each split.",)
 
 
@@ -32,9 +34,11 @@ def render_hardened(result: Hardened, console: Console) -> None:
 def _leaks(result: Hardened) -> Iterator[RenderableType]:
     measured = any(state.leak.measured for state in result.states)
     heads = ("step", "verdict", "rows are", "error")
-    more = ("rows exact", "random baseline", "shape alone") if measured else ()
-    lines = (_line(s, measured) for s in result.states if s.changed or s.original)
-    yield table((*heads, *more), lines, words=3, wraps=False, widest=7)
+    more = ("rows exact", "random baseline", "shape alone") * measured
+    shown = [s for s in result.states if s.changed or s.original]
+    lines = tuple(_line(s.step, s.leak)[: len((*heads, *more))] for s in shown)
+    tones = tuple(TONES.get(s.leak.verdict, "plain") for s in shown)
+    yield table(Grid("", (*heads, *more), lines, frozenset(range(3, 7)), tones))
     yield Text(
         "Error: compared with the training rows."
         if measured
@@ -45,21 +49,11 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
         yield Text.assemble((what, "bold"), f": {sentence.rstrip('.')}.")
 
 
-def _line(state: State, measured: bool) -> list[str | Text]:
-    leak = state.leak
-    line: list[str | Text] = [
-        state.step,
-        Text(leak.verdict.partition(" by ")[0], style=_STYLES.get(leak.verdict, "")),
-        leak.status or facts.NONE,
-        facts.share(leak.wrong, 1),
-    ]
-    if measured:
-        line += [
-            facts.share(leak.exact_rows),
-            facts.share(leak.guess, 1),
-            facts.share(leak.shape, 1),
-        ]
-    return line
+def _line(step: str, leak: Leak) -> tuple[str, ...]:
+    verdict = leak.verdict.partition(" by ")[0]
+    measured = (facts.share(leak.guess, 1), facts.share(leak.shape, 1))
+    wrong, exact = facts.share(leak.wrong, 1), facts.share(leak.exact_rows)
+    return step, verdict, leak.status or facts.NONE, wrong, exact, *measured
 
 
 def _notes(result: Hardened) -> Iterator[tuple[str, str]]:
@@ -131,6 +125,7 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
             )
         )
         console.print()
-        console.print(table(("", *groups), lines))
+        numeric = frozenset(range(1, 1 + len(groups)))
+        console.print(table(Grid("", ("", *groups), tuple(lines), numeric)))
         for note in audit.notes:
             console.print(Text(f"- {note}"))
