@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from helpers.releases import bootstrap_draws, drawn, random_tree, summed, tree_of
+from helpers.releases import bootstrap_draws, drawn, drawn_alone, random_tree, summed, tree_of
 from treeleak.attacks.known_draws import walking
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.run import fallback_rows
@@ -40,7 +40,7 @@ def evidence_of(
     trees = [random_tree(rng, [[0.5], [0.5]], 3) for _ in range(n_trees)]
     b = bootstrap_draws(n_trees, n_rows, rng, n_draws)
     release = drawn(trees, ["a", "b"], X, y, n_classes, b)
-    return KnownDraws(Geometry.of(release, SCHEMA), b, use_distinct=distinct), y
+    return KnownDraws(Geometry.of(drawn_alone(release, distinct), SCHEMA), b), y
 
 
 def fitting(evidence: KnownDraws) -> np.ndarray:

@@ -170,14 +170,6 @@ def of_hidden(command, folder, *more):
     return [*arguments, "--bootstrap", "hidden", "--time-limit", AMPLE, *more]
 
 
-def test_drawn_counts_only_are_all_that_is_used(hidden):
-    result = run(*of_hidden("audit", hidden, "--drawn-counts-only", "--n-rows", 16))
-    text = unframed(result.stdout)
-    assert "every leaf, nothing else" in text
-    assert "Training set: 16 rows, as given" in text
-    assert "With less evidence" not in text
-
-
 def test_targets_beside_what_is_known_are_left_out(tmp_path, monkeypatch, instead):
     X = pd.DataFrame({"a": [0, 0, 1, 1] * 3, "b": [0, 1, 0, 1] * 3})
     y = X["a"] * 4.0 + X["b"]

@@ -222,7 +222,7 @@ def test_a_tree_whose_leaves_hold_other_numbers_than_it_drew_contradicts(t):
         clash = known(wrong).contradiction()
         assert (clash.tree, clash.node) == (t, 0)
         assert what in clash.why
-        without = known(wrong, use_distinct=False).contradiction()
+        without = wrong.known(distinct=False).contradiction()
         assert (without is None) == bool(distinct)
 
 

@@ -132,14 +132,14 @@ def test_a_learning_rate_that_takes_its_time_leaves_some_to_the_others(others, m
     release = replace(release, ensemble=ensemble)
     ask, limits = road.solve, []
 
-    def answer(problem, use_distinct, clock):
+    def answer(problem, clock):
         limits.append(clock.limit)
         rate = problem.release.ensemble.learning_rate
         if rate == 0.1 and others == "late":
-            return ask(problem, use_distinct, clock)
+            return ask(problem, clock)
         if len(limits) > 1 and others == "wrong":
             raise NotCovered("no")
-        return ask(problem, use_distinct, Clock.of(1e-9))
+        return ask(problem, Clock.of(1e-9))
 
     monkeypatch.setattr(road, "solve", answer)
     found = treeleak.reconstruct(release, bits(release), time_limit=100)

@@ -22,7 +22,7 @@ from helpers.examples import examples, spread
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.older import COUNTS_GAPS
 from helpers.patient import AMPLE
-from helpers.releases import counted, leaves_of, mixed, random_tree
+from helpers.releases import counted, drawn_alone, leaves_of, mixed, random_tree
 from treeleak import (
     BadInput,
     NotCovered,
@@ -279,7 +279,6 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden_and_a_note_says_why():
         assert result.draws is None
         assert result.evidence == "hidden bootstrap draws, distinct counts"
         assert result.row_count == RowCount(6, (6, 6), "as the model says")
-        assert result.without_distinct is None
         assert not result.proved.any()
     (note,) = set(fallen.notes) - set(asked.notes)
     assert note.startswith("the attack takes the draws as hidden: the trees' draws are not known")
@@ -306,29 +305,6 @@ def test_hidden_draws_of_unequal_chances_are_noted():
     assert not any(
         n.startswith("the attack assumed that trees draw each row") for n in result.notes
     )
-
-
-@pytest.mark.slow
-def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
-    X, y = small(8, 3)
-    schema = Schema.from_columns(X.columns)
-    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
-    both = reconstruct(forest, schema, "hidden", AMPLE, use_distinct="both")
-    other = both.without_distinct
-    assert both.evidence.endswith("distinct counts")
-    assert other.evidence.endswith("drawn counts only")
-    for own, distinct in ((both, True), (other, False)):
-        alone = reconstruct(forest, schema, "hidden", AMPLE, use_distinct=distinct)
-        assert same(own, alone)
-    told = json.loads(both.to_json(include_rows=True))
-    assert told["without_distinct"]["evidence"] == other.evidence
-    assert "rows" not in told["without_distinct"]
-    # Known draws, and counts without any, are of one kind.
-    assert reconstruct(forest, schema, use_distinct="both").without_distinct is None
-    plain = RandomForestClassifier(4, bootstrap=False).fit(X, y)
-    assert reconstruct(plain, schema, use_distinct="both").without_distinct is None
-    with pytest.raises(BadInput, match="use_distinct must be"):
-        reconstruct(forest, schema, use_distinct="some")
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
@@ -402,8 +378,8 @@ def test_drawn_rows_come_back_in_their_order(model, distinct):
     X, _ = small(50, 5)
     y = np.random.default_rng(1).choice(["no", "often", "yes"], 50)
     schema = Schema.from_columns(X.columns)
-    release = to_release(clone(model).fit(X, y))
-    result = reconstruct(release, schema, use_distinct=distinct)
+    release = drawn_alone(to_release(clone(model).fit(X, y)), distinct)
+    result = reconstruct(release, schema)
     check_drawn(result, release, X, y, distinct)
     assert result.status == "unique"
     assert np.array_equal(result.X, X)

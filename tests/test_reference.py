@@ -17,6 +17,7 @@ from helpers.releases import (
     bootstrap_draws,
     counted,
     drawn,
+    drawn_alone,
     leaves_of,
     random_tree,
     summed,
@@ -148,8 +149,8 @@ def deep(seed=0, n_rows=8, n_trees=12):
 
 def drawn_deep():
     trees, X, y, b = deep()
-    geometry = Geometry.of(drawn(trees, "abc", X, y, 2, b), THREE)
-    return KnownDraws(geometry, b, use_distinct=False), X, y
+    geometry = Geometry.of(drawn_alone(drawn(trees, "abc", X, y, 2, b)), THREE)
+    return KnownDraws(geometry, b), X, y
 
 
 def once_deep(schema=None, counts_are="rows"):
@@ -243,7 +244,7 @@ def hidden(seed, *, distinct, tamper):
         best_draws(release, points[[p for p, _ in rows]], np.array([c for _, c in rows]), distinct)
         for rows in itertools.combinations_with_replacement(places, len(X))
     )
-    evidence = HiddenDraws(Geometry.of(release, schema), len(X), use_distinct=distinct)
+    evidence = HiddenDraws(Geometry.of(drawn_alone(release, distinct), schema), len(X))
     return evidence, schema, best
 
 
@@ -293,8 +294,8 @@ def evidence_of(kind, geometry, b, n_rows):
     if kind == "exact":
         return ExactCounts(geometry)
     if kind == "known":
-        return KnownDraws(geometry, b, use_distinct=False)
-    return HiddenDraws(geometry, n_rows, use_distinct=False)
+        return KnownDraws(geometry, b)
+    return HiddenDraws(geometry, n_rows)
 
 
 @pytest.mark.parametrize("kind", ["exact", "known", "hidden"])

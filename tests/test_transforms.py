@@ -522,13 +522,10 @@ def test_hidden_draws_come_back_in_the_units_of_the_user():
     X, y = people(8)
     step = ColumnTransformer([("job", OrdinalEncoder(), ["job"]), ("age", MaxAbsScaler(), ["age"])])
     model = make_pipeline(step, RandomForestClassifier(4, max_depth=2, random_state=0)).fit(X, y)
-    found = treeleak.reconstruct(
-        model, time_limit=6, bootstrap="hidden", space="input", use_distinct="both"
-    )
-    for one in (found, found.without_distinct):
-        assert one.space == "input"
-        assert set(one.X["job"]) <= {"cook", "judge", "smith"}
-        assert list(one.most_likely[0].columns) == ["job", "age"]
+    found = treeleak.reconstruct(model, time_limit=3, bootstrap="hidden", space="input")
+    assert found.space == "input"
+    assert set(found.X["job"]) <= {"cook", "judge", "smith"}
+    assert list(found.most_likely[0].columns) == ["job", "age"]
     assert found.membership(transformed(model, X, to_release(model))).between(0, 1).all()
 
 

@@ -41,6 +41,7 @@ from experiments.benchmarks.frame import (
 )
 from experiments.data import draft
 from experiments.draft_tables import draft_sample
+from experiments.forests import drawn_counts_alone
 from experiments.studies.gambs import raw_adult
 from treeleak.core.errors import Mismatch
 from treeleak.datasets import Dataset
@@ -174,8 +175,9 @@ def run(case: Case) -> Record:
     guess = treeleak.metrics.random_baseline(X, data.schema, GUESSES, case.seed).mean
     record, result = attempt(
         lambda: treeleak.reconstruct(
-            forest, data.schema if case.schema else None, case.draws, case.time_limit, case.seed,
-            method=case.method, use_distinct=case.method == "auto",
+            forest if case.method == "auto" else drawn_counts_alone(forest),
+            data.schema if case.schema else None, case.draws, case.time_limit, case.seed,
+            method=case.method,
         )
     )  # fmt: skip
     record |= dict.fromkeys(_FIGURES) | {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,27 +53,11 @@ _AGREED = 1.2
 of eight chains stands apart from all others, however far."""
 
 
-def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
-    """Attack; where answers with and without a part of what is known are asked for, twice.
-
-    ``use_distinct``: as for :func:`treeleak.reconstruct`. Of two attacks, each has half of the
-    time; that which knows less comes first.
-    """
-    if problem.use_distinct != bool(use_distinct):
-        problem = replace(problem, use_distinct=bool(use_distinct))
+def solve(problem: Problem, clock: Clock) -> Reconstruction:
+    """Attack; with a population, twice: first without it, each with half of the time."""
     # What does not fit, or is of no use, shows before time is spent on an attack.
-    counted, _ = problem.row_count, (problem.schema_notes, problem.make_evidence, problem.known)
+    _ = problem.row_count, problem.schema_notes, problem.make_evidence, problem.known
     population = problem.population
-    if (
-        use_distinct == "both"
-        and counted is not None
-        and all(tree.distinct is not None for tree in problem.release.trees)
-    ):
-        # What is compared is what the leaves tell, not what is known of N.
-        knowledge = replace(problem.knowledge, n_rows=counted.n)
-        without = solve(replace(problem, knowledge=knowledge), False, clock.part(clock.left / 2))
-        with_ = solve(problem, True, clock.part(clock.left))
-        return replace(with_, without_distinct=without)
     if population is None:
         return _attacked(problem, None, clock)
     without = _attacked(problem, None, clock.part(clock.left / 2))

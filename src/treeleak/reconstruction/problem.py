@@ -84,8 +84,6 @@ class Problem:
     """Whether what became of rows is hidden: by draws that are not known, or by noise."""
     stated_schema: Schema | None = None
     bootstrap: str = "auto"
-    use_distinct: bool = True
-    """Whether numbers of distinct rows are used where trees drew rows."""
     knowledge: Knowledge = Knowledge()
     method: str = "auto"
     seed: int = 0
@@ -106,9 +104,7 @@ class Problem:
             if release.noise is not None and self.stated_schema is not None:
                 reachable = reachable_leaves(Geometry.of(release, self.stated_schema))
             rows = None if columns is None or release.n_rows is not None else len(columns)
-            counted = count_rows(
-                release, rows if stated is None else stated, self.use_distinct, reachable
-            )
+            counted = count_rows(release, rows if stated is None else stated, reachable)
             low, high = counted.between
             if not counted.n:
                 raise NotCovered(NO_ROWS)
@@ -190,9 +186,7 @@ class Problem:
         """Makes of a geometry what the leaves say of the rows."""
         between = None if self.row_count is None else self.row_count.between
         bootstrap = "hidden" if self.hidden else self.bootstrap
-        return evidence_for(
-            self.release, bootstrap, self.all_draws, self.use_distinct, self.n_rows, between
-        )
+        return evidence_for(self.release, bootstrap, self.all_draws, self.n_rows, between)
 
     @cached_property
     def known(self) -> KnownTables:

@@ -121,8 +121,6 @@ class Reconstruction:
         drew the posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
     without_population : Reconstruction or None
         The same without the population, if one was given.
-    without_distinct : Reconstruction or None
-        The same from the numbers of draws alone, for hidden draws and ``use_distinct="both"``.
     cells : str
         How the cells were found, see :attr:`Answer.cells`.
     row_count : RowCount or None
@@ -166,7 +164,6 @@ class Reconstruction:
     most_likely: tuple[pd.DataFrame, pd.Series[Any] | None] | None = None
     expected_distance: float | None = None
     without_population: Reconstruction | None = None
-    without_distinct: Reconstruction | None = None
     cells: str = "enumerated"
     row_count: RowCount | None = None
     space: Space = "model"
@@ -381,7 +378,6 @@ class Reconstruction:
             "notes": tuple(self.notes),
             "versions": dict(self.versions),
             "without_population": _summary(self.without_population),
-            "without_distinct": _summary(self.without_distinct),
         }
         if include_rows and self.X is not None and self.confidence is not None:
             found["rows"] = self._rows(self.X, self.confidence)
