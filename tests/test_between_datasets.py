@@ -15,6 +15,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.exact.posterior_under_learned_prior import Learned
 from treeleak.auditing.case import AuditResults
 from treeleak.auditing.findings.rows_finding import of_rows
+from treeleak.reconstruction import answering
 from treeleak.verification.counts import check_rows
 
 
@@ -81,7 +82,8 @@ def test_membership_and_statistics_follow_from_the_samples(shallow):
 
 def test_where_chains_disagree_it_is_not_said_that_time_would_help_for_sure(monkeypatch):
     """Their number of steps does not grow with the time."""
-    monkeypatch.setattr("treeleak.reconstruction.answering._AGREED", 0.0)
+    schedule = replace(answering.SCHEDULE, agreed_chains=0.0)
+    monkeypatch.setattr(answering, "SCHEDULE", schedule)
     data, _, _, model = forest_of(10, 3, n_rows=20)
     result = tl.reconstruct(model, data.schema, time_limit=600, seed=0)
     (note,) = [str(note) for note in result.notes if "do not agree" in str(note)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -54,7 +55,8 @@ def searched(release, seconds=60.0):
 def test_rows_and_classes_come_back_tree_by_tree(few, monkeypatch):
     release, X, y = trained()
     if few:
-        monkeypatch.setattr(tree_by_tree, "_COLUMNS", 100)
+        schedule = replace(tree_by_tree.SCHEDULE, first_columns=100)
+        monkeypatch.setattr(tree_by_tree, "SCHEDULE", schedule)
 
     def refused(self, told):
         raise AssertionError("all sums at once were fitted")
@@ -97,7 +99,8 @@ def test_cells_keep_the_classes_that_sums_told():
 def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
     release, _, _ = trained()
     search = searched(release)
-    monkeypatch.setattr(tree_by_tree, "_COLUMNS", 60)
+    schedule = replace(tree_by_tree.SCHEDULE, first_columns=60)
+    monkeypatch.setattr(tree_by_tree, "SCHEDULE", schedule)
     real = tree_by_tree.TreeByTree._solved
 
     def stops(self, *given):

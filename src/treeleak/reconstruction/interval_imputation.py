@@ -17,12 +17,10 @@ from treeleak.reconstruction.expected import far_by_confidence, inside_intervals
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
 from treeleak.reconstruction.problem import Problem
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import Filled, KnownTables
-
-_MOST, _STEPS = 2000, 8
-"""Rows on both sides to which odds are fitted, and Newton steps."""
 
 
 def beyond(
@@ -108,7 +106,9 @@ def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
     Logistic regression by Newton's method from no difference. Coefficients of d columns of spread 1
     have the law N(0, 1 / d): before any row is counted, log odds of rows have a spread of 1.
     """
-    few = np.unique(np.linspace(0, len(beyond) - 1, min(len(beyond), _MOST)).astype(np.int64))
+    few = np.unique(
+        np.linspace(0, len(beyond) - 1, min(len(beyond), SCHEDULE.odds_rows)).astype(np.int64)
+    )
     X, y = columns[few], beyond[few].astype(float)
     if not 0 < y.sum() < len(y):
         return np.zeros(len(beyond))
@@ -117,7 +117,7 @@ def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
     X = np.column_stack([np.ones(len(X)), X])
     ridge = np.diag(np.append(1e-6, np.full(columns.shape[1], float(columns.shape[1]))))
     w = np.append(first, np.zeros(columns.shape[1]))
-    for _ in range(_STEPS):
+    for _ in range(SCHEDULE.odds_steps):
         p = expit(X @ w)
         slope = X.T @ (y - p) - ridge @ w
         w += np.linalg.solve((X.T * (p * (1.0 - p))) @ X + ridge, slope)

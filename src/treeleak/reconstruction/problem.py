@@ -18,6 +18,7 @@ from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence import MakeEvidence, SamplingAssumptions, draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
@@ -55,11 +56,6 @@ NOT_CONFIRMED = static_message(
 NO_SCHEMA = static_message(
     "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"
 )
-
-_SEARCH_SHARE = 0.3
-"""Share of the time that the search for a forest's seed may take if nobody insists on it."""
-_MANY, _VAGUE = 20_000, 20
-"""More rows than this are not rebuilt if their number is uncertain by more than this factor."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,7 +104,7 @@ class Problem:
             low, high = counted.between
             if not counted.n:
                 raise NotCovered(NO_ROWS)
-            if counted.n > _MANY and high > _VAGUE * low:
+            if counted.n > SCHEDULE.uncertain_rows and high > SCHEDULE.uncertain_factor * low:
                 raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
         if self.method == "without-counts":
             return counted
@@ -253,7 +249,9 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
     notes: tuple[str, ...] = ()
     if bootstrap != "hidden":
         # Where hidden draws are the way out, the search must leave time for them.
-        part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
+        part = clock.part(
+            clock.left * (1.0 if bootstrap == "known" else SCHEDULE.seed_search_share)
+        )
         try:
             draws = problem.draws or _draws(release, seed_search, part)
         except NotCovered as why:

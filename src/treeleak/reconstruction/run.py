@@ -21,6 +21,7 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.answering import solve
 from treeleak.reconstruction.folds import with_fold_rows
 from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.draws.boosters import SeveralNumbers
@@ -65,14 +66,6 @@ NUMBER_TRIED = static_message(
     "likeliest",
     "number_of_rows_tried",
 )
-_RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
-"""Learning rates that are tried where none is said and the default explains nothing."""
-_DRAWN_SHARE = 0.7
-"""Share of the time for sums over rows that trees drew, where their counts may follow."""
-_FIRST_SHARE = 0.5
-"""Share of the time for the default."""
-_JOINED_SHARE = 0.6
-"""Share of the time for several models together; the rest is for each of them alone."""
 UNLABELLED = static_message(
     "neither the model's counts nor the known parts distinguish classes: rows are rebuilt "
     "without labels",
@@ -231,7 +224,7 @@ def rebuild(problem: Problem, seed_search: int, clock: Clock) -> Reconstruction:
             except SeveralNumbers as numbers:
                 return _of_one_number(problem, numbers, seed_search, clock)
             several = any(part.rows is None for part in release.parts)
-            joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
+            joined = clock.part(SCHEDULE.joined_share * clock.left) if several else clock
             answer = _solved(problem, joined, alone=alone)
             others = _stand_ins(problem) if answer.status in ("unknown", "infeasible") else []
             for k, (other, instead_of, place) in enumerate(others):
@@ -316,7 +309,7 @@ def _solved(problem: Problem, clock: Clock, *, alone: bool) -> Reconstruction:
     if ensemble is not None and fitting is not None and fitting.of_classes and not problem.hidden:
         # Counts alone may say which rows there are where sums take too long.
         counted = all(tree.totals is not None for tree in problem.release.trees)
-        share = _DRAWN_SHARE if counted and problem.draws is not None else 1.0
+        share = SCHEDULE.drawn_sums_share if counted and problem.draws is not None else 1.0
         try:
             with refused():
                 part = clock if share == 1.0 else clock.part(share * clock.left)
@@ -347,12 +340,12 @@ def _by_sums(problem: Problem, ensemble: Ensemble, clock: Clock) -> Reconstructi
     A wrong rate may take all its time, and end without rows.
     """
     assumed = ensemble.fitting is not None and ensemble.fitting.assumed
-    rates = dict.fromkeys((ensemble.learning_rate, *(_RATES if assumed else ())))
+    rates = dict.fromkeys((ensemble.learning_rate, *(SCHEDULE.learning_rates if assumed else ())))
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
         with_rate = replace(ensemble, learning_rate=rate)
         candidate = replace(problem, release=replace(problem.release, ensemble=with_rate))
-        share = _FIRST_SHARE if left == len(rates) > 1 else 1.0 / left
+        share = SCHEDULE.default_rate_share if left == len(rates) > 1 else 1.0 / left
         try:
             answer = solve(candidate, clock.part(share * clock.left))
         except NotCovered:

@@ -23,18 +23,13 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import ASTRAY, MAX_ALIGNED, aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.schedule import SCHEDULE
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import MOST_SURE
 from treeleak.partition.value_index import ValueIndex
-
-_ROUNDS = 30
-"""Rounds of expectation and maximisation."""
-_BESIDE = 1.0
-"""Rows that agree in a column, and that do not, beside those of each kind."""
-_LEAST, _NEVER = 1e-9, 1e9
 
 
 def by_two_walks(
@@ -86,7 +81,7 @@ def _matched(
         cost, label = values.apart(one[i], two[j])
         both = cost + label
         if apart and len(i) > 1:
-            np.fill_diagonal(both, _NEVER)
+            np.fill_diagonal(both, SCHEDULE.most_odds)
         x, y = linear_sum_assignment(both)
         far += cost[x, y].tolist()
         if exchangeable:
@@ -102,13 +97,21 @@ def _found(agree: FloatArray, chance: FloatArray) -> FloatArray:
     """
     share = agree.mean(axis=1)
     kind = (share > np.median(share)).astype(float)
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.em_rounds):
         weight = np.array([1.0 - kind, kind])
-        q = (weight @ agree + _BESIDE) / (weight.sum(axis=1)[:, None] + 2 * _BESIDE)
+        q = (weight @ agree + SCHEDULE.pair_doubt) / (
+            weight.sum(axis=1)[:, None] + 2 * SCHEDULE.pair_doubt
+        )
         log = agree @ logit(q).T + np.log1p(-q).sum(axis=1)
-        kind = expit(log[:, 1] - log[:, 0] + logit(np.clip(kind.mean(), _LEAST, 1 - _LEAST)))
-    t = np.sqrt(np.clip((q - chance) / np.maximum(1.0 - chance, _LEAST), 0.0, 1.0))
-    return np.asarray(np.clip(np.column_stack([1.0 - kind, kind]) @ t, 0.0, 1.0 - _LEAST))
+        kind = expit(
+            log[:, 1]
+            - log[:, 0]
+            + logit(np.clip(kind.mean(), SCHEDULE.least_odds, 1 - SCHEDULE.least_odds))
+        )
+    t = np.sqrt(np.clip((q - chance) / np.maximum(1.0 - chance, SCHEDULE.least_odds), 0.0, 1.0))
+    return np.asarray(
+        np.clip(np.column_stack([1.0 - kind, kind]) @ t, 0.0, 1.0 - SCHEDULE.least_odds)
+    )
 
 
 def _matching(chance: FloatArray, share: FloatArray, values: ValueIndex) -> FloatArray:
@@ -117,7 +120,9 @@ def _matching(chance: FloatArray, share: FloatArray, values: ValueIndex) -> Floa
     Else they do as often as values of any two rows: c = k + (1 - k) sum m_v^2.
     """
     any_two = np.add.reduceat(share**2, values.atom_start[:-1])
-    return np.asarray(np.clip((chance - any_two) / np.maximum(1.0 - any_two, _LEAST), 0.0, 1.0))
+    return np.asarray(
+        np.clip((chance - any_two) / np.maximum(1.0 - any_two, SCHEDULE.least_odds), 0.0, 1.0)
+    )
 
 
 def _sure_by_bayes(
@@ -129,7 +134,7 @@ def _sure_by_bayes(
     other value v with (1 - t) (1 - k) m_v. A second walk that is wrong holds what the first does
     with (1 - t) (k + (1 - k) m_v).
     """
-    m, n = np.maximum(share[one], _LEAST), np.maximum(share[two], _LEAST)
+    m, n = np.maximum(share[one], SCHEDULE.least_odds), np.maximum(share[two], SCHEDULE.least_odds)
     wrong = (1.0 - t) * (1.0 - k)
     same_one, same_two = ((1.0 - t) * k + wrong * number for number in (m, n))
     same = one == two
@@ -137,24 +142,12 @@ def _sure_by_bayes(
     second = np.where(same, 0.0, n * wrong * m * (t + same_two))
     rest = np.maximum(1.0 - m - np.where(same, 0.0, n), 0.0) * wrong * m
     rest *= np.where(same, same_one, wrong * n)
-    return np.asarray(true / np.maximum(true + second + rest, _LEAST**4))
+    return np.asarray(true / np.maximum(true + second + rest, SCHEDULE.least_odds**4))
 
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
 """How rows walk where they meet every count, and from the Bayes estimate to where they do."""
-_FITS, _PER_FIT, _BETWEEN = 5, 6, 5
-"""How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
-_SAMPLES, _APART = 40, 6
-"""Datasets drawn by each walker after that, and sweeps between them."""
-_STRENGTH = 6.0
-"""Log prior per column's worth of expected distance, when the Bayes estimate is approached."""
-_NEAREST = 400
-"""Sweeps in which a dataset near the Bayes estimate must meet the counts."""
-_UNWEIGHED = 0.5
-"""What is said of values where nothing was weighed."""
-_DOUBT = 1.0
-"""Samples' worth of doubt in the share of a single one."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
 time is up, when more would take longer than a step may go on."""
@@ -225,7 +218,7 @@ def _sure(
     likely, n = np.take_along_axis(share, chosen, axis=1), len(aligned)
     if n == 1:
         # An interval is listed as one value and holds many: it is never certain.
-        return confidence(likely, n, _DOUBT, np.maximum(np.diff(values.start), 2))
+        return confidence(likely, n, SCHEDULE.sample_doubt, np.maximum(np.diff(values.start), 2))
     row, atom, others = np.arange(len(chosen)), values.atom_of[chosen], np.arange(n)
     times, hits, misses = np.zeros(chosen.shape), *np.zeros((2, chosen.shape[1], n))
     for a, (begin, end) in enumerate(pairwise(values.atom_start)):
@@ -255,21 +248,25 @@ def _drawn(
     walkers = [walker.forgetful() for walker in found.walkers]
     labels = [w.rows.label.astype(np.int64) for w in walkers]
     drawn: list[NDArray[np.int32]] = []
-    for k in range(_FITS + _SAMPLES):
+    for k in range(SCHEDULE.prior_fits + SCHEDULE.samples):
         if clock.stopped:
             break
-        fitting = k < _FITS
-        if k and k <= _FITS:
+        fitting = k < SCHEDULE.prior_fits
+        if k and k <= SCHEDULE.prior_fits:
             likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
             walkers = taught(walkers, likes)
             drawn = []
-        for _ in range(_PER_FIT if fitting else 1):
+        for _ in range(SCHEDULE.datasets_per_fit if fitting else 1):
             if drawn and clock.stopped:
                 break
-            sweeps = _BETWEEN if fitting else _APART
+            sweeps = SCHEDULE.sweeps_per_fit if fitting else SCHEDULE.sweeps_apart
             walkers = all_walked(walkers, sweeps, _SAMPLE)
             drawn += [w.atoms for w in walkers]
-        clock.report_progress(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+        clock.report_progress(
+            f"{stage}: drawing datasets",
+            0.7 + 0.2 * k / (SCHEDULE.prior_fits + SCHEDULE.samples),
+            0,
+        )
     both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
     return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
 
@@ -289,12 +286,16 @@ def _nearest(
     estimate = np.where(constraints.held < 0, estimate, constraints.held)
     label = atoms[:, -1:] - values.atom_start[-2]
     walker = Walker.started(constraints, 0, np.hstack([estimate, label]).astype(np.int32))
-    walker = replace(walker, likes=near(constraints, atom_cost[:, :n_atoms], _STRENGTH))
+    walker = replace(
+        walker, likes=near(constraints, atom_cost[:, :n_atoms], SCHEDULE.distance_strength)
+    )
     done = 0
-    while walker.misfit and done < _NEAREST and not clock.stopped:
-        walker, sweeps = walker.walked(_NEAREST // 20, _NEAR)
+    while walker.misfit and done < SCHEDULE.nearest_sweeps and not clock.stopped:
+        walker, sweeps = walker.walked(SCHEDULE.nearest_sweeps // 20, _NEAR)
         done += sweeps
-        clock.report_progress(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
+        clock.report_progress(
+            f"{stage}: settling on one", 0.9 + 0.1 * done / SCHEDULE.nearest_sweeps, 0
+        )
     if walker.misfit:
         return atoms
     there = walker.rows.best.astype(np.int64) + values.atom_start[:-1]
@@ -306,4 +307,4 @@ def unweighed(atoms: IntArray, misfit: int, values: ValueIndex) -> Rows:
     """Rows where there are too many values to weigh them against each other."""
     chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)
-    return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)
+    return Rows(chosen, np.full(chosen.shape, SCHEDULE.unweighed), proved, False, misfit)

@@ -21,6 +21,7 @@ from treeleak.attacks.loss_sums.integral import whole_near, whole_rows
 from treeleak.attacks.loss_sums.labels import ClassConstraints, nearest_classes, the_only_classes
 from treeleak.attacks.loss_sums.least_squares import Fit, fit
 from treeleak.attacks.loss_sums.maxent_rows import maxent_rows
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -40,27 +41,9 @@ T = TypeVar("T")
 
 NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
-_FIRST_SHARE = 0.6
-"""Share of the time for the sums without classes, where there are others."""
-_SECOND_SHARE, _STEPS_SHARE = 0.9, 0.9
-"""Share of what is left then for all sums; of the time for going tree by tree, where sums are exact
-enough."""
-_LATE = 0.2
-"""Seconds after which a step is broken off that is not all there is."""
 MOST_SURE, _LEAST_SURE = 0.999, 0.05
 """Probability of a row that meets all statements, and is not proved: of such answers on default
 models, none had a row in a wrong cell; and of any row."""
-_WHOLE = 0.1
-"""How far from whole numbers those are that need no rounding, over all columns they stand for."""
-_SECOND_TRY = 0.4
-"""Share of the time for all trees at once where going tree by tree found no rows."""
-_ELSEWHERE = 0.12
-"""Share of values that are wrong in likely rows that are in no right cell: as measured."""
-_MISPLACED = 0.2
-"""Share of values that are wrong where sums are missed, for each root of the share of them that
-rows bring to a wrong leaf: as measured on default models of 300 and 1,000 rows, time being up."""
-_NO_FIT = 2.5
-"""How many times as many are wrong where there was no time to fit anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +123,7 @@ class Search:
                 return best
         if best is None:
             return self._at_once(statements)
-        part = replace(self, clock=self.clock.part(_SECOND_TRY * self.clock.left))
+        part = replace(self, clock=self.clock.part(SCHEDULE.second_try_share * self.clock.left))
         other = _in_time(part.clock, lambda: part._at_once(statements))
         # How many sums are missed says less: the first trees may be met, and all others far off.
         best = best if other is None or best.off() < other.off() else other
@@ -155,11 +138,11 @@ class Search:
         # Squares of first derivatives say little more than these do, and take as long.
         column_set = self.by_class([s for s in statements if s.quantity != VARIANCE])
         size = np.bincount(self.partition.cell).astype(float)
-        part = self.clock.part(_SECOND_SHARE * self.clock.left)
+        part = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         found = maxent_rows(column_set.columns, size, self.evidence.n_rows, part)
         if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
-        sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
+        sure = np.clip(1.0 - SCHEDULE.likely_wrong * (1.0 - found.share), 0.0, MOST_SURE)
         return self.classed(column_set, found.chosen, found.m, sure)
 
     @property
@@ -192,7 +175,7 @@ class Search:
                 best = left, other
             return best[0] == 0
 
-        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        clock = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         _in_time(clock, lambda: fit(column_set.columns, clock, accept))
         return best[1]
 
@@ -218,13 +201,13 @@ class Search:
             Columns.of(geometry, class_free, leaf, np.zeros(n, dtype=np.int64)), every
         )
         last = len(class_free) == len(statements)
-        part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
+        part = self.clock if last else self.clock.part(SCHEDULE.class_free_share * self.clock.left)
         best, ended = self._fitted(first, part, last=last)
         # Where leaves leave classes open, sums over inner nodes may tell them.
         has_variances = best.by_class is None and any(s.quantity == VARIANCE for s in statements)
         if last or self.clock.stopped or not (best.missed or has_variances):
             return best
-        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        clock = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         if best.missed and best.by_class is None:
             rows = best
             best = replace(
@@ -258,7 +241,7 @@ class Search:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
         column_set, clock = (
             self.by_class(statements),
-            self.clock.part(_STEPS_SHARE * self.clock.left),
+            self.clock.part(SCHEDULE.tree_by_tree_share * self.clock.left),
         )
         start = self.partition.geometry.leaf_start
         steps = TreeByTree(column_set.columns, self.n_classes, start, clock)
@@ -332,13 +315,18 @@ class Search:
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
-        wrong = _MISPLACED * np.sqrt(misplaced(column_set.columns, chosen, m))
+        wrong = SCHEDULE.misplaced_wrong * np.sqrt(misplaced(column_set.columns, chosen, m))
         # Rows that are far from whole numbers are wrong sooner.
-        each = off * n / (off @ m) if off.any() else np.full(len(m), _NO_FIT)
+        each = off * n / (off @ m) if off.any() else np.full(len(m), SCHEDULE.unfitted_wrong)
         sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (
             1 if n_equal is None else n_equal
         )
-        whole = float(m[np.abs(x - m) * (1 if n_equal is None else n_equal) < _WHOLE].sum()) / n
+        whole = (
+            float(
+                m[np.abs(x - m) * (1 if n_equal is None else n_equal) < SCHEDULE.columns_off].sum()
+            )
+            / n
+        )
         return replace(self.classed(column_set, chosen, m, sure), whole=whole)
 
     def classed(
@@ -391,7 +379,7 @@ def misplaced(columns: Columns, chosen: IntArray, m: IntArray) -> float:
 def _in_time(clock: Clock, step: Callable[[], T]) -> T | None:
     """Do a step that there is another answer without; None if time ends in its midst."""
     try:
-        with clock.enforced(_LATE):
+        with clock.enforced(SCHEDULE.step_late):
             return step()
     except TimeUp:
         return None

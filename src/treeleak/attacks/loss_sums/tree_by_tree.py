@@ -24,18 +24,11 @@ from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.loss_sums.columns import ROUNDED, Columns
 from treeleak.attacks.loss_sums.integral import whole_numbers
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-_COLUMNS, _MOST_COLUMNS = 1_000, 8_000
-"""Columns at once: to begin with, and at most."""
-_PER_TREE = 60
-"""For each tree that is looked at, there may be so many."""
-_NEAR = 0.2
-"""How far from whole numbers what is worth a try may be."""
-_CORNERS = 40
-"""Points that are tried where there are no more trees to look at."""
 _CUT = 1e-7
 """Share of the greatest singular value below which sums are not looked at, but checked."""
 _NOTHING = 1e-12
@@ -90,18 +83,21 @@ class TreeByTree:
         """Find columns, and how many rows they have; None if some trees stay open."""
         n, n_trees = self.n_cells, self.leaf.shape[1]
         unknown = np.full((1, self.n_classes), -1)
-        now, most = SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown), _COLUMNS
+        now, most = (
+            SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown),
+            SCHEDULE.first_columns,
+        )
         while now.n_trees < n_trees:
             self.clock.report_progress(
                 "fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees
             )
             ahead = self._ahead(now, most)
             end = now.n_trees + len(ahead.part) == n_trees
-            last = end or 2 * most > _MOST_COLUMNS
-            solved = self._solved(now, ahead, _CORNERS if end else 1)
+            last = end or 2 * most > SCHEDULE.most_columns
+            solved = self._solved(now, ahead, SCHEDULE.corners if end else 1)
             if self.clock.stopped or (solved is None and last):
                 return None
-            most = 2 * most if solved is None else max(_COLUMNS, most // 2)
+            most = 2 * most if solved is None else max(SCHEDULE.first_columns, most // 2)
             now = solved or now
         _, first = np.unique(now.group, return_index=True)
         group, label = np.nonzero(now.rows)
@@ -125,7 +121,7 @@ class TreeByTree:
             _, first, part = np.unique(key, return_index=True, return_inverse=True)
             if ahead.part and held[now.group[first]].sum() > most:
                 break
-            if len(ahead.part) * _PER_TREE > most:
+            if len(ahead.part) * SCHEDULE.columns_per_tree > most:
                 break
             ahead.part.append(part.ravel())
             ahead.first.append(first)
@@ -135,7 +131,7 @@ class TreeByTree:
         """Find how many rows parts have; None if not even the next tree is settled."""
         first = ahead.first[-1]
         part, label = np.nonzero(now.rows[now.group[first]])
-        if len(part) > _MOST_COLUMNS:
+        if len(part) > SCHEDULE.most_columns:
             return None
         group, cell = now.group[first[part]], now.cell[first[part]]
         chosen, n_equal = label * self.n_cells + cell, np.bincount(ahead.part[-1])[part]
@@ -171,7 +167,7 @@ class TreeByTree:
             used, at = np.unique(pair, return_inverse=True)
             real = np.bincount(at.ravel(), x)
             m = np.rint(real).astype(np.int64)
-            if np.abs(real - m).max() > _NEAR:
+            if np.abs(real - m).max() > SCHEDULE.try_off:
                 continue
             parts, labels = np.divmod(used, self.n_classes)
             one = now.cell[ahead.first[more - 1][parts]]
@@ -238,7 +234,6 @@ def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> Solve
     return SolvedTrees(n_trees, cell[live], number[part[live]], rows[some])
 
 
-_ROUNDS = 60
 _EXACT = 1e-5
 """By how much equations may be missed at the end."""
 _MIDDLE, _EDGE = 1e-7, 1e-12
@@ -297,7 +292,7 @@ def middle(A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock) -> Flo
     """Find the middle: rows of A are nearly orthonormal, ``start`` is above 0."""
     x, price = start.copy(), start.mean() / np.maximum(start, 1e-3 * start.mean())
     y = np.zeros(len(b))
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.interior_rounds):
         gap = float(x @ price) / len(x)
         missed, unpriced = b - A @ x - _SOFT * y, -(A.T @ y + price)
         done = gap < _MIDDLE and np.abs(missed).max(initial=0.0) < _EXACT
