@@ -44,12 +44,6 @@ class Schedule:
     the least that a sweep adds to it."""
     narrowing_share: float = 0.1
     """Share of the time that is left for what follows from the leaves that walkers never left."""
-    em_rounds: int = 30
-    """Rounds of expectation and maximisation."""
-    pair_doubt: float = 1.0
-    """Rows that agree in a column, and that do not, beside those of each kind."""
-    least_odds: float = 1e-9
-    most_odds: float = 1e9
     prior_fits: int = 5
     datasets_per_fit: int = 6
     sweeps_per_fit: int = 5
