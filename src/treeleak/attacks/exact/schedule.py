@@ -67,7 +67,7 @@ class Schedule:
     frost: float = 0.6
     frost_stages: int = 40
     """Temperatures from and to which a chain cools that looks for a world, and stages of that."""
-    doubted_priors: tuple[int, ...] = ((1.0, 1), (0.25, 2))
+    doubted_priors: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
     """Until some chain has found a world, what rows are like counts to such a power, for so many
     times as long: it keeps chains from places that some worlds need."""
     chains_combining_work: float = 2.0

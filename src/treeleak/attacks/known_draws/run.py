@@ -34,6 +34,7 @@ from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.run import refuse_rules, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.decisions import TINY
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
@@ -41,9 +42,6 @@ from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enume
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
 from treeleak.side_information.side_information import NOTHING, SideInformation
-
-_LEAST = 1e-300
-"""Least number of rows that the population lets expect anywhere: counts have the last word."""
 
 
 def known_draws(
@@ -232,7 +230,7 @@ def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> Floa
     else:
         points = np.exp(prior.log_prior(pairs.points, pairs.label))
         share = np.bincount(pairs.pair, points, minlength=len(pairs.cell))
-    return np.asarray(np.maximum(n_rows * share, _LEAST))
+    return np.asarray(np.maximum(n_rows * share, TINY))
 
 
 def _located(evidence: KnownDraws, geometry: Geometry, unmet: Unmet) -> Contradiction:

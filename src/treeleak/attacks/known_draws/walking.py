@@ -31,16 +31,13 @@ from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import MOST_SURE, first_least, on_grid
+from treeleak.core.decisions import MOST_SURE, RANK, first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Joint, Numeric, Ordinal
 from treeleak.side_information.side_information import KnownParts, SideInformation
-
-_DEPENDENT = 1e-9
-"""Share of the largest eigenvalue up to which an equation follows from the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +117,7 @@ class _Spectrum:
     def __init__(self, weight: FloatArray) -> None:
         self.weight = weight
         square, left = np.linalg.eigh(weight @ weight.T)
-        independent = square > _DEPENDENT * square.max(initial=0.0)
+        independent = square > RANK * square.max(initial=0.0)
         self.left, self.size = left[:, independent], np.sqrt(square[independent])
         self.right = (self.left / self.size).T @ weight
 

@@ -14,7 +14,7 @@ class Schedule:
 
     walkers: int = 2
     """Datasets that walk side by side: what both agree on is taken for right."""
-    prices: tuple[int, ...] = (
+    prices: tuple[tuple[tuple[float, float], ...], ...] = (
         ((0.0, 0.1), (0.12, 0.3), (0.85, 1.0), (1.0, 2.5)),
         ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
     )

@@ -15,13 +15,11 @@ from scipy.sparse import csr_array, hstack
 from treeleak.attacks.loss_sums.columns import Columns
 from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import RANK
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.evidence.class_counts_from_gradients import UNTOLD, Digits
 from treeleak.partition import Partition
-
-_FULL = 1e-9
-"""Least eigenvalue of the products of columns, as a share of the greatest, for a full rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +93,7 @@ def _of_class(
 def _solved(A: csr_array, right: FloatArray, off: float) -> IntArray | None:
     """The whole numbers x with A' x = right, where no others come within ``off``, squared."""
     values, vectors = np.linalg.eigh((A @ A.T).toarray())
-    if not len(values) or values[0] <= max(_FULL * values[-1], 4 * off):
+    if not len(values) or values[0] <= max(RANK * values[-1], 4 * off):
         return None
     x = vectors @ ((vectors.T @ (A @ right)) / values)
     return np.asarray(np.rint(x), dtype=np.int64)

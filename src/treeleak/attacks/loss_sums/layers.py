@@ -27,6 +27,7 @@ from treeleak.attacks.loss_sums.meet_in_the_middle import (
 from treeleak.attacks.loss_sums.node_totals import NodeTotals
 from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.sum_kernels import counted
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.tree import Tree
@@ -307,12 +308,8 @@ def work(items: Items, sums: Sums) -> float:
     return float(ways[-1] if sums.rows is not None else ways.sum())
 
 
-_ALIKE = 1e-9
-"""How far apart predictions in a group lie, at most."""
-
-
 def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
-    """Number ranges of predictions that lie together: within :data:`_ALIKE`, or in one of them.
+    """Number ranges of predictions that lie together: equal but for rounding, or in one of them.
 
     Returns places of the lowest and the highest of each number, shape (2, n_numbers), and the
     number of each range.
@@ -322,7 +319,7 @@ def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]
     for i in order.tolist():
         if ends:
             begin, end = low[ends[-1][0]], high[ends[-1][1]]
-            most = max(_ALIKE, end - begin, high[i] - low[i])
+            most = max(TOLERANCES.equal_predictions, end - begin, high[i] - low[i])
         if not ends or max(high[i], end) - begin > most:
             ends.append([i, i])
         elif high[i] > end:

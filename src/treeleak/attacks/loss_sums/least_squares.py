@@ -22,16 +22,11 @@ from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.loss_sums.kernels import descend, drop, solve
 from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import greatest
 from treeleak.core.private import dataclass
-
-_NOTHING = 1e-13
-"""Worth, as a share of the length of the right side, that counts as none."""
-_PULL = 1e-12
-"""How strongly a solution is drawn to the one before, as a share of the squares of columns. Along
-columns that differ by less than its root, rounds are small: with 1e-10, tens of thousands."""
 
 
 class Matrix(Protocol):
@@ -98,7 +93,7 @@ def fit(
     b = matrix.right
     n_free = 0 if free is None else len(free)
     first = np.zeros(0, dtype=np.int64) if free is None else free
-    nothing = _NOTHING * float(np.sqrt(b @ b))
+    nothing = TOLERANCES.no_worth * float(np.sqrt(b @ b))
     pool = _Pool(first, matrix.take(first), np.zeros(n_free), n_free)
     if start is not None:
         chosen, x = start
@@ -184,7 +179,7 @@ def _solved(
     gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int, clock: Clock
 ) -> FloatArray:
     """Minimise x'Gx / 2 - c'x over x >= 0, drawn to ``start``, or come as far as there is time."""
-    pull = _PULL * gram.diagonal() + 1e-300
+    pull = TOLERANCES.pull * gram.diagonal() + 1e-300
     # Not the products themselves: those of the pool stay as they are.
     near = gram.copy()
     near[np.diag_indices(len(near))] += pull
@@ -269,5 +264,5 @@ def _factor(gram: FloatArray, at: IntArray) -> FloatArray:
         try:
             return np.ascontiguousarray(cholesky(matrix, check_finite=False))
         except LinAlgError:
-            pull = max(10 * pull, _PULL)
+            pull = max(10 * pull, TOLERANCES.pull)
             matrix[np.diag_indices(len(matrix))] = diagonal * (1 + pull)

@@ -28,7 +28,7 @@ from treeleak.attacks.loss_sums.labels import ClassConstraints
 from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.attacks.loss_sums.run import enumerated, written
 from treeleak.attacks.loss_sums.schedule import SCHEDULE
-from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, ColumnSet
+from treeleak.attacks.loss_sums.search import CellFit, ColumnSet
 from treeleak.attacks.targets import solve
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -121,9 +121,7 @@ def _answered(
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
     constraints = ClassConstraints(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
     column_set = ColumnSet(Columns.of(geometry, evidence.statements(), leaf, held), cells)
-    found = CellFit(
-        cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set
-    )
+    found = CellFit(cells, constraints, held[:, None], 0, column_set)
     rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))

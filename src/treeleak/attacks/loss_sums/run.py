@@ -212,12 +212,10 @@ def written(
         # To hold many rows of several worlds against each other takes seconds: one will do.
         final = min(worlds, key=lambda world: world.misfit)
         rows = search.rows(final, worlds, known, _sure(search, final, worlds, n))
-    row_cell = search.cells(final) % n
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    sure = found.sure[row_cell].reshape(len(row_cell), -1)
-    least = np.minimum(rows.confidence, sure)
+    least = np.minimum(rows.confidence, found.sure)
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed, fixed=None)  # fmt: skip
 
@@ -269,8 +267,8 @@ def rows_from_steps(search: Search) -> CellFit | None:
             known = replace(search, evidence=replace(evidence, held=held.astype(np.int64)))
             known_columns = known.by_class(known.evidence.statements())
             tied = not evidence.shares_only or independent(column_set.columns, chosen[m > 0])
-            sure = np.full(len(m), MOST_SURE if tied else SCHEDULE.shares_sure)
-            found = known.classed(known_columns, chosen, m, sure)
+            sure = MOST_SURE if tied else SCHEDULE.shares_sure
+            found = replace(known.classed(known_columns, chosen, m), sure=sure)
             if not found.missed:
                 got.append(found)
                 return True

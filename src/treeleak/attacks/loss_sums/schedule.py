@@ -52,14 +52,6 @@ class Schedule:
     """
     second_try_share: float = 0.4
     """Share of the time for all trees at once where going tree by tree found no rows."""
-    likely_wrong: float = 0.12
-    """Share of values that are wrong in likely rows that are in no right cell: as measured."""
-    misplaced_wrong: float = 0.2
-    """Share of values that are wrong where sums are missed, for each root of the share of them that
-    rows bring to a wrong leaf: as measured on default models of 300 and 1,000 rows, time being up.
-    """
-    unfitted_wrong: float = 2.5
-    """How many times as many are wrong where there was no time to fit anything."""
     first_columns: int = 1_000
     most_columns: int = 8_000
     """Columns that are looked at together tree by tree: to begin with, and at most."""

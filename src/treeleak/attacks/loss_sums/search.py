@@ -41,9 +41,9 @@ T = TypeVar("T")
 
 NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
-MOST_SURE, _LEAST_SURE = 0.999, 0.05
+MOST_SURE = 0.999
 """Probability of a row that meets all statements, and is not proved: of such answers on default
-models, none had a row in a wrong cell; and of any row."""
+models, none had a row in a wrong cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +63,6 @@ class CellFit:
 
     cells: IntArray
     """Shape (n_found,). Cells that hold rows."""
-    sure: FloatArray
-    """Shape (n_found,), or (n_found, n_attributes + 1) where some values are surer than others. How
-    sure these are."""
     constraints: ClassConstraints
     """What is known of their classes."""
     by_class: IntArray | None
@@ -78,6 +75,8 @@ class CellFit:
     rounds: int = 0
     whole: float = 1.0
     """Share of the rows whose numbers needed no rounding."""
+    sure: float = MOST_SURE
+    """How sure rows are at most that meet all statements."""
 
     def used(self, column_set: ColumnSet | None = None) -> tuple[IntArray, IntArray]:
         """Columns that hold rows, and how many; of other kinds than their own, if given."""
@@ -142,8 +141,7 @@ class Search:
         found = maxent_rows(column_set.columns, size, self.evidence.n_rows, part)
         if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
-        sure = np.clip(1.0 - SCHEDULE.likely_wrong * (1.0 - found.share), 0.0, MOST_SURE)
-        return self.classed(column_set, found.chosen, found.m, sure)
+        return self.classed(column_set, found.chosen, found.m)
 
     @property
     def _rough(self) -> bool:
@@ -170,7 +168,7 @@ class Search:
             if m.tobytes() in tried or not found.column_set.columns.met(cells, m[cells]):
                 return False
             tried.add(m.tobytes())
-            other = self.classed(found.column_set, cells, m[cells], MOST_SURE * np.ones(len(cells)))
+            other = self.classed(found.column_set, cells, m[cells])
             if (left := self._unexplained(other)) < best[0] and not other.missed:
                 best = left, other
             return best[0] == 0
@@ -226,7 +224,7 @@ class Search:
         if found.missed and not (best.missed and found.off(first) < best.off(first)):
             return best
         # If these are the rows, last digits of sums may say which classes are theirs.
-        anew = self.classed(first, found.cells, found.constraints.m, found.sure)
+        anew = self.classed(first, found.cells, found.constraints.m)
         return found if anew.missed or anew.by_class is None else anew
 
     def _shared_out(self, found: CellFit, statements: Sequence[LinearConstraints]) -> IntArray:
@@ -246,7 +244,7 @@ class Search:
         start = self.partition.geometry.leaf_start
         steps = TreeByTree(column_set.columns, self.n_classes, start, clock)
         if (found := _in_time(clock, steps.found)) is not None:
-            return self.classed(column_set, *found, MOST_SURE * np.ones(len(found[1])))
+            return self.classed(column_set, *found)
         if steps.guess is None:
             return None
         return self._rounded(column_set, steps.guess.chosen, steps.guess.x, steps.guess.n_equal)
@@ -277,7 +275,7 @@ class Search:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > NEAR or not columns.met(chosen, m):
                 return False
-            found = self.classed(column_set, chosen, m, MOST_SURE * np.ones(len(m)))
+            found = self.classed(column_set, chosen, m)
             if found.missed:
                 return False
             got.append(found)
@@ -314,30 +312,16 @@ class Search:
         share = x * (n / x.sum())
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
-        off = np.abs(x - m) / np.maximum(m, 1)
-        wrong = SCHEDULE.misplaced_wrong * np.sqrt(misplaced(column_set.columns, chosen, m))
-        # Rows that are far from whole numbers are wrong sooner.
-        each = off * n / (off @ m) if off.any() else np.full(len(m), SCHEDULE.unfitted_wrong)
-        sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (
-            1 if n_equal is None else n_equal
-        )
-        whole = (
-            float(
-                m[np.abs(x - m) * (1 if n_equal is None else n_equal) < SCHEDULE.columns_off].sum()
-            )
-            / n
-        )
-        return replace(self.classed(column_set, chosen, m, sure), whole=whole)
+        off = np.abs(x - m) * (1 if n_equal is None else n_equal)
+        whole = float(m[off < SCHEDULE.columns_off].sum()) / n
+        return replace(self.classed(column_set, chosen, m), whole=whole)
 
-    def classed(
-        self, column_set: ColumnSet, chosen: IntArray, m: IntArray, sure: FloatArray
-    ) -> CellFit:
+    def classed(self, column_set: ColumnSet, chosen: IntArray, m: IntArray) -> CellFit:
         """Share out the classes, and count what is not met."""
         held: BoolArray = m > 0
-        chosen, m, sure = chosen[held], m[held], sure[held]
+        chosen, m = chosen[held], m[held]
         cells, at = np.unique(column_set.cell[chosen], return_inverse=True)
         rows = np.bincount(at, m, len(cells)).astype(np.int64)
-        sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
         missed = column_set.columns.missed(chosen, m)
         leaf, k = self.partition.signature[cells], self.n_classes
         class_of_tree = classes_of_trees(self.partition.geometry.release)
@@ -347,7 +331,7 @@ class Search:
             n_leaves = int(self.partition.geometry.leaf_start[-1])
             number = np.bincount(leaf.ravel(), each[:, class_of_tree].ravel(), n_leaves)
             constraints = ClassConstraints(leaf, rows, number.astype(np.int64), class_of_tree, k)
-            return CellFit(cells, sure, constraints, each.astype(np.int64), missed, column_set)
+            return CellFit(cells, constraints, each.astype(np.int64), missed, column_set)
         assert isinstance(self.evidence, LossSums)  # noqa: S101 (else classes are told apart)
         counted = class_counts_from_gradients(self.evidence, leaf, rows)
         constraints = ClassConstraints(leaf, rows, counted.number, class_of_tree, k)
@@ -359,7 +343,7 @@ class Search:
             )
         if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
-        return CellFit(cells, sure, constraints, by_class, missed, column_set)
+        return CellFit(cells, constraints, by_class, missed, column_set)
 
     def _missed(self, leaf: NDArray[np.int32], by_class: IntArray) -> int:
         """How many statements that depend on classes these rows miss."""
@@ -368,12 +352,6 @@ class Search:
         by_label = [family for family in self.evidence.statements() if family.by_label]
         met = [family.met(rows, label.astype(np.int64), times) for family in by_label]
         return sum(int((~each).sum()) for each in met)
-
-
-def misplaced(columns: Columns, chosen: IntArray, m: IntArray) -> float:
-    """Share of what leaves sum up that rows bring to the wrong ones: these miss it twice."""
-    off = columns.take(chosen).T @ m.astype(float) - columns.right
-    return 0.5 * float(np.abs(off).sum()) / max(float(np.abs(columns.right).sum()), 1e-300)
 
 
 def _in_time(clock: Clock, step: Callable[[], T]) -> T | None:

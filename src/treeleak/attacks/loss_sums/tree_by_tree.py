@@ -25,14 +25,10 @@ from scipy.sparse import csr_array, vstack
 from treeleak.attacks.loss_sums.columns import ROUNDED, Columns
 from treeleak.attacks.loss_sums.integral import whole_numbers
 from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-
-_CUT = 1e-7
-"""Share of the greatest singular value below which sums are not looked at, but checked."""
-_NOTHING = 1e-12
-"""Least part of a sum that tells parts of a group apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +188,10 @@ class TreeByTree:
         dense = A.toarray()
         if now.n_trees == 0:
             yield from midpoints(
-                *orthonormal(dense, b, _CUT), np.ones(len(label)), self.clock, n_most
+                *orthonormal(dense, b, TOLERANCES.cut_singular),
+                np.ones(len(label)),
+                self.clock,
+                n_most,
             )
             return
         whole, at, parts = np.unique(
@@ -209,8 +208,8 @@ class TreeByTree:
         each = np.zeros((int(at.max()) + 1, len(at)))
         each[at, np.arange(len(at))] = 1.0 / np.sqrt(np.bincount(at))[at]
         dense -= (dense @ each.T) @ each
-        informative = np.abs(dense).max(axis=1, initial=0.0) > _NOTHING
-        apart, right = orthonormal(dense[informative], b[informative], _CUT)
+        informative = np.abs(dense).max(axis=1, initial=0.0) > TOLERANCES.telling_part
+        apart, right = orthonormal(dense[informative], b[informative], TOLERANCES.cut_singular)
         every, right = np.vstack([each, apart]), np.append(each @ mean[split], right)
         for x in midpoints(every, right, mean[split] + 0.1, self.clock, n_most):
             out = mean.copy()
@@ -232,20 +231,6 @@ def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> Solve
     live = some[part]
     number = np.cumsum(some) - 1
     return SolvedTrees(n_trees, cell[live], number[part[live]], rows[some])
-
-
-_EXACT = 1e-5
-"""By how much equations may be missed at the end."""
-_MIDDLE, _EDGE = 1e-7, 1e-12
-"""Mean product of numbers and their prices at the end; the second where equations stay missed."""
-_FAR, _WHOLE = 1e-3, 1e-3
-"""By how much equations that no point meets are missed; how near to whole a whole number is."""
-_SOFT = 1e-12
-"""How soft the equations are."""
-_ROUNDED = 1e-14
-"""Share of its diagonal that is added to a matrix, so that it has a factor."""
-_INSIDE = 0.99
-"""Share of the way to the next edge that is gone."""
 
 
 def orthonormal(A: FloatArray, b: FloatArray, cut: float) -> tuple[FloatArray, FloatArray]:
@@ -277,12 +262,12 @@ def midpoints(
         free = np.setdiff1d(np.arange(len(x)), list(now))
         rest = b - A @ np.where(np.isin(np.arange(len(x)), free), 0.0, x)
         x[free] = middle(A[:, free], rest, start[free], clock)
-        if now and np.abs(A @ x - b).max() > _FAR:
+        if now and np.abs(A @ x - b).max() > TOLERANCES.missed_equation:
             continue  # There is nothing in this corner.
         yield x
         off = np.abs(x - np.rint(x))
         worst = int(off.argmax())
-        if off[worst] > _WHOLE:
+        if off[worst] > TOLERANCES.whole_row_off:
             near = np.rint(x[worst])
             other = near + (1 if x[worst] > near else -1)
             fixed += [now | {worst: other}, now | {worst: near}]
@@ -294,13 +279,18 @@ def middle(A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock) -> Flo
     y = np.zeros(len(b))
     for _ in range(SCHEDULE.interior_rounds):
         gap = float(x @ price) / len(x)
-        missed, unpriced = b - A @ x - _SOFT * y, -(A.T @ y + price)
-        done = gap < _MIDDLE and np.abs(missed).max(initial=0.0) < _EXACT
-        if done or gap < _EDGE or clock.stopped:
+        missed, unpriced = b - A @ x - TOLERANCES.softness * y, -(A.T @ y + price)
+        done = (
+            gap < TOLERANCES.met_product
+            and np.abs(missed).max(initial=0.0) < TOLERANCES.equation_off
+        )
+        if done or gap < TOLERANCES.missed_product or clock.stopped:
             break
         wide = A * np.sqrt(x / price)
         gram = wide @ wide.T
-        gram[np.diag_indices(len(b))] += _SOFT + _ROUNDED * gram.diagonal().max(initial=0.0)
+        gram[np.diag_indices(len(b))] += (
+            TOLERANCES.softness + TOLERANCES.added_diagonal * gram.diagonal().max(initial=0.0)
+        )
         factor = cho_factor(gram, overwrite_a=True, check_finite=False)
 
         def step(
@@ -320,7 +310,10 @@ def middle(A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock) -> Flo
         ahead = (x + _most(x, dx) * dx) @ (price + _most(price, dprice) * dprice) / len(x)
         keep = min(max((float(ahead) / gap) ** 3, 1e-3), 0.9)
         dx, dy, dprice = step(keep * gap - x * price - dx * dprice)
-        far, far_price = _INSIDE * _most(x, dx), _INSIDE * _most(price, dprice)
+        far, far_price = (
+            TOLERANCES.step_inside * _most(x, dx),
+            TOLERANCES.step_inside * _most(price, dprice),
+        )
         x, y, price = x + far * dx, y + far_price * dy, price + far_price * dprice
     return x
 
