@@ -98,6 +98,13 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "while the others are fitted anew. Particles stand for cells that are too many for "
             "the time.",
         ),
+        62: (
+            ("raw", "raw_boosted", "known_raw"),
+            "Values beyond the outermost threshold no longer depend on the other columns of a row, "
+            "and stay near the threshold where the domain has no end: on 48 models of four tables "
+            "of scikit-learn, they are off by .20 of the range in place of .57 without a schema, "
+            "and by .134 in place of .136 with one.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,34 +12,30 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.examples import spread
+from treeleak.partition import Geometry
 from treeleak.partition.untested_priors import (
     _rates,
     nodes_per_column,
+    outer_sides,
     shares_of_ones,
 )
-from treeleak.reconstruction.interval_imputation import beyond
+from treeleak.reconstruction.interval_imputation import in_tails
 from treeleak.release import to_release
-from treeleak.schema import Binary, Schema
+from treeleak.schema import Binary, Numeric, Schema
 
 
-def release(cuts, ranges=None):
-    return SimpleNamespace(
-        feature_names=("x",), thresholds=[np.asarray(cuts)], float_type="float64",
-        ranges=ranges or {},
-    )  # fmt: skip
-
-
-def moved(x, cuts, domain, ranges=None, known=()):
+def moved(x, cuts, domain):
     """Put every value in the middle of its interval, then move those beyond all cuts."""
     ends = np.array([domain[0], *cuts, domain[1]])
     side = np.searchsorted(cuts, x)
-    low, high = ends[side][:, None], ends[side + 1][:, None]
-    table = (low + high) / 2
-    for i in known:
-        low[i] = high[i] = table[i] = x[i]
-    label = np.zeros(len(x), dtype=int)
-    found, typical = beyond(release(cuts, ranges), table, label, low, high, np.ones(1, bool))
-    return found[:, 0], typical[:, 0], table[:, 0], side
+    table = (ends[side] + ends[side + 1]) / 2
+    found, typical = table.copy(), np.full(len(x), np.nan)
+    rows = np.bincount(side, minlength=len(cuts) + 1).astype(float)
+    for outer in outer_sides(np.asarray(cuts), rows, domain):
+        places, there = outer.places(np.array(outer.odds)), side == (outer.sign > 0) * len(cuts)
+        found[there] = np.median(places)
+        typical[there] = np.abs(places - np.median(places)).mean()
+    return found, typical, table, side
 
 
 @pytest.mark.parametrize("rate", [-3.0, -1.0, 0.0, 2.0, 6.0])
@@ -101,38 +95,33 @@ def test_values_are_about_as_far_off_as_is_said_whatever_law_they_have(name, wid
     assert 0.6 * np.mean(off) < np.mean(said) < 2.0 * np.mean(off)
 
 
-def groups(n, rng):
-    """Ages of children, of adults before they marry, and after; only the last reach 40."""
-    kind = rng.integers(3, size=n)
-    age = np.select([kind == 0, kind == 1], [16 * rng.random(n), 16 + 40 * rng.random(n)])
-    age = np.where(kind == 2, 25 + 55 * rng.random(n), age)
-    return age, np.eye(3)[kind]
+def test_of_a_domain_without_end_nothing_is_said():
+    cuts, rows = np.array([1.0, 2.0, 3.0]), np.array([4.0, 1.0, 1.0, 4.0])
+    assert [o.sign for o in outer_sides(cuts, rows, (0.0, np.inf))] == [-1.0]
+    assert not outer_sides(cuts, rows, (-np.inf, np.inf))
 
 
-def test_rows_lie_where_rows_like_them_do():
-    age, kind = groups(600, np.random.default_rng(0))
-    cuts = np.linspace(40.0, 79.0, 30)
-    ends = np.array([0.0, *cuts, 80.0])
-    side = np.searchsorted(cuts, age)
-    low, high = np.zeros((600, 4)), np.zeros((600, 4))
-    low[:, 0], high[:, 0] = ends[side], ends[side + 1]
-    table = np.column_stack([(low + high)[:, 0] / 2, kind])
-    low[:, 1:] = high[:, 1:] = kind
-    own = SimpleNamespace(
-        feature_names=tuple("abcd"), thresholds=[cuts, *[np.array([0.5])] * 3], ranges={},
-        float_type="float64",
-    )  # fmt: skip
-    label, numbers = np.zeros(600, dtype=int), np.array([True, False, False, False])
-    found, typical = beyond(own, table, label, low, high, numbers)
-    young = side == 0
-    points = [found[young & (kind[:, k] == 1), 0].mean() for k in range(3)]
-    assert points[0] < points[1] < points[2]
-    alone, said = beyond(own, table * [1, 0, 0, 0], label, low, high, numbers)
-    off, before = (np.abs(x[young, 0] - age[young]).mean() for x in (found, alone))
-    assert off < 0.75 * before
-    assert typical[young, 0].mean() < said[young, 0].mean()
-    assert 0.7 * off < typical[young, 0].mean() < 1.6 * off
-    np.testing.assert_array_equal(found[:, 1:], table[:, 1:])
+@pytest.mark.parametrize("end", [50.0, np.inf])
+def test_rows_beyond_the_last_threshold_move_where_the_domain_ends(end):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.exponential(size=300), "known": 1.0})
+    y = X["x"] > 0.5
+    own = to_release(DecisionTreeClassifier(max_leaf_nodes=9).fit(X, rng.permutation(y)))
+    schema = Schema([Numeric("x", 0.0, end), Numeric("known", 0.0, end)])
+    parts = [part for part in Geometry.of(own, schema).parts if part.intervals]
+    table = X.to_numpy(copy=True)
+    for part in parts:
+        j = part.columns[0]
+        side, theirs = (part.side_of(v, own) for v in (table[:, j], part.representatives[:, 0]))
+        table[:, j] = part.representatives[np.searchsorted(theirs, side), 0]
+    open_ = np.ones(table.shape, dtype=bool)
+    open_[:5] = False
+    found, typical = in_tails(parts, own, table, open_)
+    np.testing.assert_array_equal(own.leaves(found), own.leaves(table))
+    last = table[:, 0] > own.thresholds[0].max()
+    assert last.any()
+    assert np.isfinite(typical[last & open_[:, 0], 0]).all() == np.isfinite(end)
+    np.testing.assert_array_equal(found[:5], table[:5])
 
 
 # --------------------------------------------------------------------- columns that no tree tests

@@ -53,9 +53,6 @@ class Schedule:
     """Intervals beside the first one, and how many times as dense it is if its rows are alike."""
     midpoint_met: float = 1e-3
     """Part of the typical gap between thresholds up to which a midpoint is taken to be met."""
-    odds_rows: int = 2000
-    odds_steps: int = 8
-    """Rows on both sides to which odds are fitted, and Newton steps."""
     telling_borders: int = 8
     """Borders from which on values hardly fit between them by chance, if they are no such middles.
     """
