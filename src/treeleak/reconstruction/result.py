@@ -68,10 +68,7 @@ class Reconstruction:
         sums of targets give none.
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known
-        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``, or ``likely``
-        where cells were generated and counts are exact or draws known. NaN, too, of numbers that
-        are not proved in columns cut at more than 20 places where draws are known and rows came to
-        lie halfway between thresholds.
+        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``.
     label_confidence : Series or None
         The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None
@@ -295,8 +292,7 @@ class Reconstruction:
     def sureness_known(self) -> bool:
         """Whether :attr:`confidence` says how probable values are that are not proved."""
         # Of walks that miss counts, nothing says how often they come to what is true.
-        walked = self.between_datasets and self.cells.startswith("generated")
-        return self.status != "unknown" and not walked
+        return self.status != "unknown"
 
     @property
     def expected_error(self) -> float | None:
