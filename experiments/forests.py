@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import treeleak
 from experiments.attempt import Record, attempt
 from experiments.data import draft, draft_sample
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
+from treeleak.release import Release, to_release
 
 _LACKING: Record = {"error": None, "exact_rows": 0.0, "order_error": None, "in_order": None,
             "wrong_proved": 0}  # fmt: skip
@@ -48,11 +49,12 @@ def attack(case: Forest) -> Record:
     forest = _fitted(case, X, y)
     if case.counted:
         _count_all(forest, X, y)
+    model = forest if case.distinct else drawn_counts_alone(forest)
 
     record, result = attempt(
         lambda: treeleak.reconstruct(
-            forest, data.schema, "none" if case.counted else case.bootstrap, case.time_limit,
-            case.seed, method=case.method, use_distinct=case.distinct,
+            model, data.schema, "none" if case.counted else case.bootstrap, case.time_limit,
+            case.seed, method=case.method,
         )
     )  # fmt: skip
     record |= _LACKING | {
@@ -77,6 +79,12 @@ def attack(case: Forest) -> Record:
         "in_order": float(right.all(axis=1).mean()),
         "wrong_proved": int((~right & (sure == 1)).sum()),
     }
+
+
+def drawn_counts_alone(model: Any) -> Release:
+    """A model whose leaves count draws alone, and no distinct rows."""
+    release = to_release(model)
+    return replace(release, trees=tuple(t.with_counts(distinct=None) for t in release.trees))
 
 
 def _fitted(case: Forest, X: pd.DataFrame, y: pd.Series[Any]) -> Any:

@@ -21,9 +21,9 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "exact": 58,
         "hidden": 52,
         "known": 60,
-        "known_raw": 60,
-        "raw": 60,
-        "raw_boosted": 59,
+        "known_raw": 62,
+        "raw": 62,
+        "raw_boosted": 62,
     }
 )
 """The version that was the last to change the answers of a study (``Study.kept_as``) or benchmark;

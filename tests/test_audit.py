@@ -607,20 +607,6 @@ def behind(data, seedless):
     return treeleak.audit(seedless, X, y, schema=schema, seed_search=3, time_limit=60)
 
 
-@pytest.mark.slow
-def test_both_kinds_of_evidence_are_told_and_measured(behind):
-    found = behind
-    (variant,) = found.variants
-    assert variant.what == "drawn counts only"
-    assert variant.reconstruction is found.reconstruction.without_distinct
-    told = valid(json.loads(found.to_json(edition="internal")))
-    assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
-    assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
-    (advice,) = (a for a in found.advice if "With n_node_samples deleted" in a)
-    assert f"{percent(hundredths(variant.measurement.error))} error" in advice
-    assert percent(hundredths(found.measurement.error)) in advice
-
-
 def test_likely_rows_prove_nothing_and_refute_nothing(data, seedless):
     _, _, schema = small(data)
     found = treeleak.audit(seedless, schema=schema, use_distinct=False, **HIDDEN)

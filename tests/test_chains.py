@@ -26,7 +26,6 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
-from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
@@ -94,8 +93,8 @@ def long():
 
 
 def land_of(case, distinct=True, parts=None):
-    geometry = Geometry.of(case.release, case.schema)
-    evidence = HiddenDraws(geometry, len(case.X), use_distinct=distinct)
+    evidence = case.hidden(distinct)
+    geometry = evidence.geometry
     values = values_of(geometry.parts, len(case.release.classes))
     likelihood = DrawLikelihood.of(evidence)
     return PosteriorTarget.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))

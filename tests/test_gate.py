@@ -86,7 +86,6 @@ def lied(lab, rng):
         ("--n-rows", str(rng.choice([1, 12, 30, 300]))),
         ("--bootstrap", str(rng.choice(["none", "known", "hidden"]))),
         ("--seed-search", "0"),
-        ("--drawn-counts-only",),
         ("--known-rows", lab.csv(lab.others[:5], "known.csv")),
     ]
     chosen = [o for o in options if rng.random() < 0.2]

@@ -19,10 +19,10 @@ from helpers.brute_force import equations_of, ordered_datasets
 from helpers.cases import Drawn
 from helpers.examples import seeds
 from helpers.models import alike, points_of, sides, some_model
+from helpers.releases import drawn_alone
 from treeleak import reconstruct
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.core.clock import Clock
-from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.verification.counts import check_rows
 
@@ -111,7 +111,7 @@ def checked(seed: int) -> list[str]:
     if worlds is None:
         return ["too many"]
     knowledge = some_knowledge(case, rng)
-    found = reconstruct(case.release, case.schema, use_distinct=distinct, **knowledge)
+    found = reconstruct(drawn_alone(case.release, distinct), case.schema, **knowledge)
     assert found.ordered
     known = known_of(case, knowledge)
     label = np.searchsorted(np.array(case.release.classes), found.y)
@@ -154,7 +154,7 @@ def test_no_leaf_is_ruled_out_that_some_table_needs(compared, seeds):
         case, _ = some_model(seed)
         distinct = bool(seed % 2)
         geometry = Geometry.of(case.release, case.schema)
-        domains = Domains.of(KnownDraws(geometry, case.b, use_distinct=distinct))
+        domains = Domains.of(case.known(distinct))
         before = domains.open_leaves.sum()
         assert domains.narrow(Clock(60.0)) == -1
         seen["narrowed"] += bool(domains.open_leaves.sum() < before)

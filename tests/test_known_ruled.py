@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,7 +68,7 @@ def test_a_population_speaks_where_counts_are_silent():
 
 def test_rules_and_a_population_are_refused_where_rows_walk(monkeypatch):
     monkeypatch.setattr(run, "compile_loops", lambda: None)
-    monkeypatch.setattr(listing, "_CAPS", (1,))
+    monkeypatch.setattr(listing, "SCHEDULE", replace(listing.SCHEDULE, listed_candidates=(1,)))
     X, y = some_values(RULED, 80, np.random.default_rng(0)), np.arange(80) % 2
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
     with pytest.raises(NotCovered, match="rules between columns"):

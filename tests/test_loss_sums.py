@@ -292,7 +292,7 @@ def test_leaf_values_after_many_steps_tell_that_a_row_is_another_one():
     chosen, m = found.used()
     m = m.copy()
     m[np.argsort(m)[-2:]] += [1, -1]
-    moved = search.classed(found.column_set, chosen, m, np.ones(len(m)))
+    moved = search.classed(found.column_set, chosen, m)
     again = search.by_steps(moved)
     np.testing.assert_array_equal(again.cells, found.cells)
     np.testing.assert_array_equal(again.constraints.m, found.constraints.m)

@@ -202,7 +202,7 @@ def test_what_was_attacked_is_no_other_model(name):
 
 def begun_with(model):
     given = AuditRequest(
-        X=None, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
+        X=None, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0,
         beside={"known_rows": None, "known_columns": None, "population": None},
         n_rows=None, control=None, threshold=10, sensitive=(), groups=(), trust_pickle=False,
         progress=None,

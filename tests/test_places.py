@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import linear_sum_assignment
 
+from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.bayes_estimate import by_two_walks
 from treeleak.partition.atoms import Atom, AttributeAtoms
 from treeleak.partition.value_index import ValueIndex, values_of
+from treeleak.reconstruction.rows import in_columns
 from treeleak.schema import Binary, Categorical, Numeric
 
 # ------------------------------------------------------------- how sure rows are that miss counts
-
-
-FOUND = np.array([0.95, 0.6, 0.8, 0.3, 0.7])
-"""How probable it is that a walk finds the value of a row, by column."""
 
 
 @pytest.fixture(scope="module")
@@ -49,46 +47,54 @@ def people(n_rows: int, values: ValueIndex, rng: np.random.Generator) -> np.ndar
     return np.column_stack([*columns, (leaning > 0.6).astype(int)])
 
 
-def walk(true: np.ndarray, values: ValueIndex, rng: np.random.Generator, found: np.ndarray):
-    """A walk that finds each value or, instead, holds that of any other person."""
-    other = people(len(true), values, rng)
-    hit = rng.random((len(true), len(found))) < found
-    rows = true.copy()
-    rows[:, :-1] = np.where(hit, true[:, :-1], other[:, :-1])
-    return rows
-
-
-def stated(one: np.ndarray, two: np.ndarray, values: ValueIndex, exchangeable: bool):
-    one, two = (rows + values.atom_start[:-1] for rows in (one, two))
-    return by_two_walks((one, two), one, 3, values, exchangeable)
-
-
-def matched(one: np.ndarray, true: np.ndarray, values: ValueIndex) -> tuple[np.ndarray, float]:
-    cost, label = values.apart(one + values.atom_start[:-1], true + values.atom_start[:-1])
-    i, j = linear_sum_assignment(cost + label)
-    return true[j], float(cost[i, j].mean()) / len(values.parts)
-
-
-@pytest.mark.parametrize("found", [FOUND, 0 * FOUND], ids=["something", "nothing"])
-def test_rows_without_places_are_no_surer_than_other_people_let_expect(values, found):
+@pytest.mark.parametrize("exchangeable", [False, True])
+def test_columns_are_as_sure_as_two_walks_come_to_the_same(values, exchangeable):
     rng = np.random.default_rng(1)
-    true = people(300, values, rng)
-    one, two = (rng.permutation(walk(true, values, rng, found)) for _ in range(2))
-    if not found.any():
-        one, two = (people(300, values, rng) for _ in range(2))
-    rows, far = stated(one, two, values, exchangeable=True)
-    there, error = matched(one, true, values)
-    right, sure = (one == there)[:, :-1], rows.confidence[:, :-1]
-    assert sure.mean() == pytest.approx(right.mean(), abs=0.08)
-    high = sure > 0.85
-    assert right[high].mean() > sure[high].mean() - 0.12
-    # Both walks mix people in the same way: they are nearer to each other than to the truth.
-    assert 0.4 * error < far < 1.2 * error
+    one = people(300, values, rng)
+    two, other = one.copy(), people(300, values, rng)
+    # The last column of numbers comes out anew, all others as before.
+    two[:, 4] = other[:, 4]
+    order = rng.permutation(len(one)) if exchangeable else np.arange(len(one))
+    start = values.atom_start[:-1]
+    rows = by_two_walks((one + start, two[order] + start), 3, values, exchangeable)
+    np.testing.assert_array_equal(values.atom_of[rows.values], one + start)
+    assert rows.misfit == 3
+    assert not rows.proved.any()
+    assert (rows.confidence[:, 4] < 0.7).all()
+    others = np.delete(rows.confidence, 4, axis=1)
+    assert ((others > 0.8) & (others < 1)).all()
 
 
 def test_walks_that_came_to_the_same_are_not_certain(values):
-    one = people(50, values, np.random.default_rng(2))
-    rows, far = stated(one, one.copy(), values, exchangeable=True)
-    assert 0 < far < 0.01
+    one = people(50, values, np.random.default_rng(2)) + values.atom_start[:-1]
+    rows = by_two_walks((one, one.copy()), 3, values, exchangeable=True)
     assert rows.confidence.max() < 1
     assert rows.confidence.mean() > 0.9
+
+
+def test_rows_are_as_far_apart_as_their_values(values):
+    rng = np.random.default_rng(3)
+    x, y = (people(20, values, rng) + values.atom_start[:-1] for _ in range(2))
+    cost, label = values.apart(x, y)
+    at = [values.first[rows] - values.start[:-1] for rows in (x, y)]
+    each = [
+        values.distance(a, np.arange(n))[at[0][:, a, None], at[1][None, :, a]]
+        for a, n in enumerate(np.diff(values.start))
+    ]
+    np.testing.assert_allclose(cost + label, sum(each))
+    assert label.max() == 1
+
+
+@pytest.mark.parametrize(("within", "misfit"), [(None, 0), (None, 3), (0.4, 3)])
+def test_it_is_said_of_columns_how_probable_leaves_are(values, within, misfit):
+    rng = np.random.default_rng(4)
+    one, two = (people(6, values, rng) + values.atom_start[:-1] for _ in range(2))
+    rows = by_two_walks((one, two), misfit, values, False)
+    if within is not None:
+        rows = replace(rows, within=within * np.linspace(0, 1, rows.confidence.size).reshape(6, -1))
+    answer = Answer("unknown", values, (rows,), ordered=True)
+    found = in_columns(answer)
+    # No column of these attributes is one of several.
+    expected = float(not misfit) if within is None else rows.within[:, :-1]
+    np.testing.assert_array_equal(found.within, np.broadcast_to(expected, (6, 5)))
+    np.testing.assert_array_equal(found.sure, rows.confidence[:, :-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -44,7 +45,8 @@ def test_a_step_that_takes_too_long_costs_no_rows(
         ended.append(name)
 
     model = warm(n_trees)
-    monkeypatch.setattr(search, "_FIRST", evaluations)
+    schedule = replace(search.SCHEDULE, first_evaluations=evaluations)
+    monkeypatch.setattr(search, "SCHEDULE", schedule)
     monkeypatch.setattr(module, name, slow)
     for limit in (1, 5, 25, 125):  # A slower machine gets there later.
         found = treeleak.reconstruct(model, time_limit=limit)

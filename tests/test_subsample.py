@@ -159,7 +159,7 @@ def test_hidden_draws_without_replacement_follow_the_hypergeometric_law(seed):
     model = GradientBoostingRegressor(n_estimators=3, subsample=0.6, random_state=0).fit(X, y)
     release = to_release(model)
     schema = Schema([Ordinal(f"x{k}", 0, 3) for k in range(3)])
-    evidence = HiddenDraws(Geometry.of(release, schema), 12, use_distinct=bool(rng.integers(2)))
+    evidence = HiddenDraws(Geometry.of(release, schema), 12)
     likelihood, off = DrawLikelihood.of(evidence), []
     drawn = evidence.n.ravel()
     for _ in range(5):

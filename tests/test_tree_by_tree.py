@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,3 +50,22 @@ def test_rows_and_classes_come_back_tree_by_tree(few, monkeypatch):
     mine[found.cells] = found.by_class
     true = histogram(search.partition, rows_of_A(release, X), y)
     np.testing.assert_array_equal(mine, true)
+
+
+def test_rows_of_trees_so_far_are_as_many_as_there_are(monkeypatch):
+    release, _, _ = trained()
+    search = searched(release)
+    schedule = replace(tree_by_tree.SCHEDULE, first_columns=60)
+    monkeypatch.setattr(tree_by_tree, "SCHEDULE", schedule)
+    real = tree_by_tree.TreeByTree._solved
+
+    def stops(self, *given):
+        out = real(self, *given)
+        self.clock.stop()
+        search.clock.stop()
+        return out
+
+    monkeypatch.setattr(tree_by_tree.TreeByTree, "_solved", stops)
+    found = search.found()
+    assert found.constraints.m.sum() == len(trained()[1])
+    assert found.missed > 0

@@ -65,7 +65,7 @@ def inventories_of(source: Path, given: Sequence[pd.DataFrame | None]) -> list[S
 def _inventory(content: Any, X: pd.DataFrame | None) -> Seen:
     beside = {"known_rows": None, "known_columns": None, "population": None}
     request = AuditRequest(
-        X=X, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0, use_distinct=True,
+        X=X, y=None, schema=None, seed=0, bootstrap="auto", seed_search=0,
         beside=beside, n_rows=None, control=None, threshold=10, sensitive=(),
         groups=(), trust_pickle=True, progress=None,
     )  # fmt: skip

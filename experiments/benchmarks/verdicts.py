@@ -27,6 +27,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from experiments.benchmarks.frame import CONSOLE, floor, in_processes, options, progress, show
+from experiments.forests import drawn_counts_alone
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
@@ -172,10 +173,10 @@ def audited(case: Case) -> dict[str, Any]:
     model, s = (clean if case.model in CLEAN else leaky)(case, rng)
     started = time.perf_counter()
     options: dict[str, Any] = {}
-    if case.model == "seeds stripped":
+    if case.model in ("seeds stripped", "hardened by half"):
         options = {"bootstrap": "hidden"}
-    elif case.model == "hardened by half":
-        options = {"bootstrap": "hidden", "use_distinct": False}
+    if case.model == "hardened by half":
+        model = drawn_counts_alone(model)
     if case.model == "private, epsilon 0.1":
         options = {"n_rows": len(s.X)}
     found = treeleak.audit(

@@ -18,7 +18,16 @@ from treeleak.verification.counts import check_rows
 
 from .brute_force import equations_of, ordered_datasets
 from .grids import FEW, all_points, cuts_for, shuffled, some_rows
-from .releases import bare_release, bootstrap_draws, counted, drawn, random_tree, rows_at, tampered
+from .releases import (
+    bare_release,
+    bootstrap_draws,
+    counted,
+    drawn,
+    drawn_alone,
+    random_tree,
+    rows_at,
+    tampered,
+)
 
 
 def some_parts(
@@ -60,13 +69,14 @@ class Stated:
 
     def count(self, release: Release) -> None:
         """State what a release of the same trees counts."""
+        if self.b is not None:
+            release = drawn_alone(release, self.kind == "distinct")
         self.release, self.geometry = release, Geometry.of(release, self.schema)
         if self.b is None:
             self.evidence = evidence_for(release)(self.geometry)
             self.constraints = RowConstraints.of_exact(self.evidence, self.geometry)
         else:
-            distinct = self.kind == "distinct"
-            self.evidence = KnownDraws(self.geometry, self.b, use_distinct=distinct)
+            self.evidence = KnownDraws(self.geometry, self.b)
             label = self.truth[:, -1].astype(np.int64)
             open_label = np.full(len(label), self.n_classes > 1)
             self.constraints = RowConstraints.of_known(
@@ -79,7 +89,7 @@ class Stated:
 
     def missed(self, X: np.ndarray, y: np.ndarray) -> float:
         """Counts that rows miss, by walking the trees; rows of classes that a leaf has not, too."""
-        check = check_rows(self.release, X, y, self.b, use_distinct=self.kind == "distinct")
+        check = check_rows(self.release, X, y, self.b)
         wrong = 0
         if self.kind == "weights":
             for tree in self.release.trees:
@@ -106,12 +116,13 @@ class Drawn:
 
     def known(self, distinct: bool) -> KnownDraws:
         """Evidence of the draws."""
-        return KnownDraws(Geometry.of(self.release, self.schema), self.b, use_distinct=distinct)
+        release = drawn_alone(self.release, distinct)
+        return KnownDraws(Geometry.of(release, self.schema), self.b)
 
     def hidden(self, distinct: bool = True, n_rows: int | None = None) -> HiddenDraws:
         """Evidence of somebody who does not know what each tree drew."""
-        geometry = Geometry.of(self.release, self.schema)
-        return HiddenDraws(geometry, n_rows or len(self.X), use_distinct=distinct)
+        geometry = Geometry.of(drawn_alone(self.release, distinct), self.schema)
+        return HiddenDraws(geometry, n_rows or len(self.X))
 
     def worlds(self, distinct: bool, most: int = 1000) -> list[np.ndarray] | None:
         """Every table of the rows that some tree drew; None if there are more than ``most``."""

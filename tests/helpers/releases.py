@@ -166,6 +166,12 @@ def summed(tree: Tree, leaves: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     return out
 
 
+def drawn_alone(release: Release, distinct: bool = False) -> Release:
+    """The same release without numbers of distinct rows, unless these are wanted."""
+    trees = release.trees if distinct else (t.with_counts(distinct=None) for t in release.trees)
+    return replace(release, trees=tuple(trees))
+
+
 def drawn(
     trees: Sequence[Tree],
     names: Sequence[str],

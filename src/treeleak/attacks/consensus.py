@@ -129,17 +129,13 @@ def confidence(
     )
 
 
-def finely_cut(values: ValueIndex) -> BoolArray:
-    """Which attributes are cut at so many places that walks seldom move there; the class last."""
-    return np.asarray(np.diff(values.atom_start) > _MANY + 1)
-
-
 def led_astray(rows: Sequence[Rows], values: ValueIndex) -> tuple[Rows, ...]:
     """Scale confidences of values that are not proved: a search may be led astray as a whole.
 
     What all its worlds agree on is then right as often as rows of the column hold it.
     """
-    astray = np.where(finely_cut(values), *ASTRAY[::-1])
+    # Walks seldom move in columns that are cut at many places; the class is the last one.
+    astray = np.where(np.diff(values.atom_start) > _MANY + 1, *ASTRAY[::-1])
     held = np.concatenate([part.values for part in rows]) if rows else np.zeros((0, 1), dtype=int)
     share = np.bincount(held.ravel(), minlength=values.n_values) / max(len(held), 1)
     return tuple(

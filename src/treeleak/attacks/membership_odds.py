@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.compiled import njit
+from treeleak.core.decisions import TINY
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition import Geometry, equal_rows, rules_hold
@@ -36,7 +37,6 @@ looked for."""
 _WORK, _HELD = 4e9, 2**25
 """Comparisons of leaves to prepare an answer, about a second; and numbers of rows in leaves, of all
 samples together."""
-_LEAST = 1e-300
 
 
 @shows_no_value
@@ -181,7 +181,7 @@ class RowOdds:
 
 
 def _log(ratio: FloatArray) -> FloatArray:
-    return np.asarray(np.log(np.maximum(ratio, _LEAST)))
+    return np.asarray(np.log(np.maximum(ratio, TINY)))
 
 
 def _trust(members: FloatArray, others: FloatArray) -> tuple[float, float]:

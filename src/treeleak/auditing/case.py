@@ -53,7 +53,6 @@ class AuditRequest:
     seed: int
     bootstrap: str
     seed_search: int
-    use_distinct: bool
     beside: Mapping[str, Any]
     n_rows: int | None
     control: Any

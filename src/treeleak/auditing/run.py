@@ -76,7 +76,6 @@ def audit(
     seed_search: int = 1_000_000,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    use_distinct: bool = True,
     known_rows: pd.DataFrame | None = None,
     known_columns: pd.DataFrame | None = None,
     population: pd.DataFrame | Mapping[str, Any] | None = None,
@@ -113,9 +112,6 @@ def audit(
         Also open pickle and joblib files, if ``model`` is a path.
     progress : callable, optional
         Receives :class:`~treeleak.core.clock.Progress`.
-    use_distinct : bool
-        Use the numbers of distinct rows as well. If the draws are hidden, the audit then reports
-        the answers with and without them.
     known_rows, known_columns, population, n_rows
         What an adversary may know besides the model: as for :func:`treeleak.reconstruct`. With a
         population, the audit reports the answers with and without it.
@@ -158,8 +154,7 @@ def audit(
     request = AuditRequest(
         X=X, y=y, schema=Schema.from_argument(schema), seed=int(seed),
         bootstrap=bootstrap, seed_search=seed_search,
-        use_distinct=use_distinct, beside=beside, n_rows=n_rows, control=control,
-        control_y=control_y,
+        beside=beside, n_rows=n_rows, control=control, control_y=control_y,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
         progress=progress, on_mismatch=on_mismatch,
     )  # fmt: skip
@@ -250,8 +245,7 @@ def _rebuilt(case: Case) -> Case:
     # What it compiles is not held against the parts after it either.
     whole = case.clock
     clock = Clock(case.seconds(share), whole.report, parent=whole, stated_limit=whole.stated_limit)
-    use_distinct: bool | Literal["both"] = "both" if request.use_distinct else False
-    rebuilt = rebuild(case.problem, use_distinct, request.seed_search, clock)
+    rebuilt = rebuild(case.problem, request.seed_search, clock)
     if rebuilt.status in ("unique", "feasible") and not rebuilt.n_rows:
         raise NotCovered(NO_ROWS)  # A table without rows leaks nobody's; the model's was another.
     new = [note for note in rebuilt.notes if note not in case.found.notes]

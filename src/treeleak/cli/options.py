@@ -115,10 +115,6 @@ NRows = Annotated[
         "draws). Where only --train says it, treeleak audit takes it from there.",
     ),
 ]
-DrawnCountsOnly = Annotated[
-    bool,
-    typer.Option("--drawn-counts-only", help="Ignore the numbers of different rows in leaves."),
-]
 KnownRows = Annotated[
     Path | None,
     typer.Option(

@@ -43,7 +43,6 @@ def reconstruct(
     bootstrap: opt.Bootstrap = "auto",
     seed_search: opt.SeedSearch = 1_000_000,
     n_rows: opt.NRows = None,
-    drawn_counts_only: opt.DrawnCountsOnly = False,
     known_rows: opt.KnownRows = None,
     known_columns: opt.KnownColumns = None,
     population: opt.Population = None,
@@ -95,7 +94,7 @@ def reconstruct(
         result = treeleak.reconstruct(
             source, known, bootstrap, clock, seed, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
-            use_distinct=not drawn_counts_only, space=cast(Space, space), **side_information,
+            space=cast(Space, space), **side_information,
         )  # fmt: skip
     stopped = "interrupted, " if result.interrupted else ""
     if result.X is None:

@@ -18,6 +18,13 @@ GRID = 2.0**-30
 """A billionth: far above what rounding changes in numbers around 1, far below what matters."""
 
 
+TINY = 1e-300
+"""Least number that is divided by, or whose logarithm is taken: next to nothing, and not zero."""
+RANK = 1e-9
+"""Share of the greatest eigenvalue, or of a square length, up to which one counts as zero. Rounding
+leaves less of it: 1e-12 for thousands of rows. Whole numbers, if they add anything, add more."""
+
+
 def clearly_less(a: float, b: float) -> bool:
     """Whether ``a`` is less than ``b`` by more than a share :data:`GRID` of the greater one."""
     return a < b and not math.isclose(a, b, rel_tol=GRID, abs_tol=GRID**1.5)

@@ -92,7 +92,6 @@ def evidence_for(
     release: Release,
     bootstrap: str = "auto",
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
-    use_distinct: bool = True,
     n_rows: int | None = None,
     rows_between: tuple[int, int] | None = None,
 ) -> MakeEvidence:
@@ -108,7 +107,7 @@ def evidence_for(
     NotCovered
         With the reason.
     """
-    assumed = SamplingAssumptions(release, bootstrap, draws, use_distinct, n_rows, rows_between)
+    assumed = SamplingAssumptions(release, bootstrap, draws, n_rows, rows_between)
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:

@@ -21,18 +21,11 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import Equal
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.predictions import at_leaves, chance, classes_of_trees, fitted, margins
+from treeleak.evidence.tolerances import TOLERANCES
 from treeleak.release.statistics import GRADIENT, VALUE
 
 UNTOLD = -1
 NO_CLASS = -1
-_HALF = 0.499
-"""Sums that may be off by so much or more do not tell which whole number it is."""
-_UNIT = 2.0**-25
-"""What single precision makes of a number near one may be off by this much."""
-_DIGITS = 1e-14
-"""How far a sum in double precision may be off for each row."""
-_SAME = 1e-7
-"""How near the step of a leaf must come to the one in the file, as a share of it and beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +72,7 @@ def class_counts_from_gradients(evidence: LossSums, leaf: NDArray[Any], m: IntAr
         real = (constraint.left(leaf, none, m) - constraint.right)[place[at]]
         near = np.rint(real)
         allowed = np.broadcast_to(constraint.law.tolerance, constraint.right.shape)[place[at]]
-        clear = allowed < _HALF
+        clear = allowed < TOLERANCES.half_row
         sound = np.abs(real - near) <= allowed + 1e-9
         sound &= (near >= 0) & (near <= held[at])
         whole &= bool((sound | ~clear).all())
@@ -111,7 +104,7 @@ def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray
     ensemble, fitting = fitted(release)
     # What a row counts may be its second derivative, times a step.
     step = np.abs(at_leaves(release, VALUE)) / (ensemble.learning_rate or 1.0)
-    off = np.asarray(_DIGITS * (1.0 + held * (1.0 + step)) / _UNIT)
+    off = np.asarray(TOLERANCES.double_row * (1.0 + held * (1.0 + step)) / TOLERANCES.near_one)
     singly = fitting.derivatives == "float32" and fitting.margins == "float64"
     if fitting.steps > 1 or not singly:
         return Digits(each, sums, off)
@@ -123,11 +116,11 @@ def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray
         at = np.flatnonzero((place >= 0) & (number != UNTOLD))
         without = constraint.counts(leaf, none)
         real = (constraint.right - constraint.left(leaf, none, m))[place[at]]
-        sums[at] = (real + number[at]) / _UNIT
+        sums[at] = (real + number[at]) / TOLERANCES.near_one
         here = np.isin(leaf, at)
         for c in np.unique(class_of_tree).tolist():
             of_class = constraint.counts(leaf, np.full(len(leaf), c)) - without + 1
-            each = np.where(here & (class_of_tree == c), of_class / _UNIT, each)
+            each = np.where(here & (class_of_tree == c), of_class / TOLERANCES.near_one, each)
     # Where all rows leave over the same, as in a first tree, that tells nothing of any.
     sums[leaf[:, np.ptp(each, axis=0) == 0]] = np.nan
     return Digits(each, sums, off)
@@ -158,7 +151,7 @@ def _by_steps(evidence: LossSums, leaf: NDArray[Any], m: IntArray, held: FloatAr
     low, high = np.zeros(len(held)), held.copy()
     while (low < high).any():
         middle = np.floor((low + high) / 2)
-        short = ends(middle) < aim - _SAME * (1 + np.abs(aim))
+        short = ends(middle) < aim - TOLERANCES.same_step * (1 + np.abs(aim))
         low, high = np.where(short & (low < high), middle + 1, low), np.where(short, high, middle)
-    sound = np.abs(ends(low) - aim) <= _SAME * (1 + np.abs(aim))
+    sound = np.abs(ends(low) - aim) <= TOLERANCES.same_step * (1 + np.abs(aim))
     return Positives(np.where(sound | (held == 0), low, UNTOLD).astype(np.int64), True)

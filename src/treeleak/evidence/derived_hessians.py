@@ -12,18 +12,14 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.evidence.predictions import at_leaves, fitted
+from treeleak.evidence.tolerances import TOLERANCES
 from treeleak.release.release import Release
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE
 from treeleak.release.tree import Tree
 
-_SHARP = 1e-4
-"""Least difference between the steps of two children, as a share of them: nearer ones say too
-little."""
 ROUNDED = {"float64": 4e-15, "float32": 5e-7}
 """By how much numbers may be off by rounding, as a share of the largest that they come from, by the
 precision of steps and gains in the file."""
-_ADDED = 1e-15
-"""What libraries add to sums, so that none is 0."""
 
 
 def leaf_hessians(release: Release, rate: float | None, l2: float) -> tuple[FloatArray, FloatArray]:
@@ -81,7 +77,11 @@ def node_hessians(
     change, spread = step - s[v], step - other
     scale = np.maximum(np.abs(step).max(axis=0), np.abs(s[v]))
     numerator = gain.values[v] + l2 * s[v] * other
-    sharp = (np.abs(spread[0]) > _SHARP * scale) & (change != 0).all(axis=0) & (gain.values[v] > 0)
+    sharp = (
+        (np.abs(spread[0]) > TOLERANCES.steps_apart * scale)
+        & (change != 0).all(axis=0)
+        & (gain.values[v] > 0)
+    )
     total = np.divide(numerator, change * spread, out=np.zeros_like(step), where=sharp)
     sharp &= (total > l2).all(axis=0)
     # A gain is the difference of numbers that may be far larger.
@@ -89,7 +89,7 @@ def node_hessians(
     with np.errstate(divide="ignore", invalid="ignore"):
         each = total - l2
         off = scale / np.abs(change) + scale / np.abs(spread) + terms / np.abs(numerator)
-        off *= (rounded + _ADDED / each.min(axis=0)) * total / each
+        off *= (rounded + TOLERANCES.added_to_sums / each.min(axis=0)) * total / each
     for side in range(2):
         found[children[side][sharp]] = each[side][sharp]
         blur[children[side][sharp]] = off[side][sharp]

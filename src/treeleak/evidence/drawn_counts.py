@@ -45,8 +45,6 @@ class HiddenDraws:
     geometry: Geometry
     n_rows: int
     """N."""
-    use_distinct: bool = True
-    """Also use the distinct rows of each leaf, where the release gives them."""
     kind: ClassVar[str] = "hidden bootstrap draws"
 
     @classmethod
@@ -59,7 +57,7 @@ class HiddenDraws:
             raise NotCovered(static_message("hidden draws of an unknown number of rows"))
         check_size(assumed.release, assumed.n_rows)
         assumed.check_counts(assumed.counted)
-        return partial(cls, n_rows=assumed.n_rows, use_distinct=assumed.use_distinct)
+        return partial(cls, n_rows=assumed.n_rows)
 
     @property
     def described(self) -> str:
@@ -84,7 +82,7 @@ class HiddenDraws:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
         if self.each_once:
             return np.asarray(self.n.sum(axis=1))
-        return leaf_distinct(self.geometry.release.trees) if self.use_distinct else None
+        return leaf_distinct(self.geometry.release.trees)
 
     def statements(self) -> tuple[LinearConstraints, ...]:
         """Give the draws of each class in each leaf, and the distinct rows where they are used."""
@@ -126,9 +124,6 @@ class KnownDraws:
     draws: NDArray[np.unsignedinteger[Any]]
     """Shape (n_trees, n_rows). b: how often each tree drew each row. Behind these trees, the
     geometry may hold one more, with a leaf for each group of rows whose known parts are equal."""
-    use_distinct: bool = True
-    """Also use the distinct rows of each leaf, where the release gives them: sum over rows k of
-    [b_tk > 0] [row k in leaf v] = d_tv."""
     out_of_bag: tuple[OutOfBag, ...] = ()
     """What the trees that did not draw a row predict for it, in the mean."""
     row_leaves: NDArray[np.int32] | None = None
@@ -146,7 +141,7 @@ class KnownDraws:
             return None
         check_size(assumed.release, assumed.draws.shape[1])
         assumed.check_counts(assumed.counted)
-        return partial(cls, draws=assumed.draws, use_distinct=assumed.use_distinct)
+        return partial(cls, draws=assumed.draws)
 
     @cached_property
     def n(self) -> IntArray:
@@ -155,8 +150,11 @@ class KnownDraws:
 
     @cached_property
     def d(self) -> IntArray | None:
-        """Distinct rows in each leaf, shape (n_leaves,), or None."""
-        return leaf_distinct(self.trees) if self.use_distinct else None
+        """Distinct rows in each leaf, shape (n_leaves,), or None.
+
+        sum over rows k of [b_tk > 0] [row k in leaf v] = d_tv.
+        """
+        return leaf_distinct(self.trees)
 
     @property
     def trees(self) -> tuple[Tree, ...]:

@@ -21,13 +21,9 @@ from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
 from treeleak.evidence.predictions import fitted, l2_at_leaves, steps, values_present
 from treeleak.evidence.protocol import Contradiction, SamplingAssumptions
+from treeleak.evidence.tolerances import TOLERANCES
 from treeleak.partition import Geometry
 from treeleak.release.statistics import ROWS, STEP
-
-_EACH, _SMALL = 2e-7, 1e-7
-"""How far each row's part of a sum in single precision may be off, and the sum beside that."""
-_DOUBLE = 1e-5
-"""How many times these, where all numbers are in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +84,12 @@ class LeafValueEvidence:
     def statements(self) -> tuple[LinearConstraints, ...]:
         """Give what leaves add; where only shares are told, these as shares of one row."""
         _, fitting = fitted(self.geometry.release)
-        precise = fitting.rough * (_DOUBLE if fitting.derivatives == "float64" else 1.0)
+        precise = fitting.rough * (
+            TOLERANCES.in_double if fitting.derivatives == "float64" else 1.0
+        )
         known, step = self._place >= 0, self._steps[0]
         held = np.zeros(len(known)) if self.held is None else self.held
-        blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(step))
+        blur = precise * (TOLERANCES.each_row * held + TOLERANCES.beside_sum) * (1.0 + np.abs(step))
         added = LinearConstraints(
             STEP, self._right, Equal(blur[known]), place=self._place,
             counts=Derivative(self.geometry, ON_STEPS, step), by_label=True,

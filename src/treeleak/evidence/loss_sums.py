@@ -41,6 +41,7 @@ from treeleak.evidence.predictions import (
     values_present,
 )
 from treeleak.evidence.protocol import Contradiction, SamplingAssumptions, check_size, unequal
+from treeleak.evidence.tolerances import TOLERANCES
 from treeleak.partition import Geometry
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.first_tree import with_start
@@ -56,21 +57,6 @@ from treeleak.release.statistics import (
     Quantity,
 )
 from treeleak.release.tree import Tree
-
-_SUMMED, _SMALL = 3e-6, 1e-7
-"""How far a sum of numbers in single precision may be off: as a share of it, and beside that."""
-_DERIVED = 1e-4
-"""A sum that is derived and may be off by a greater share says too little."""
-_EACH = 2e-7
-"""How far each row's part may be off, where parts cancel each other."""
-_FLAT = 1e-3
-"""Least step of a leaf from which second derivatives follow."""
-_SILENT = 300.0
-"""Log odds beyond which p (1 - p) is too little for a step."""
-_ROUGH = 1e-3
-"""How far a sum may be off after many steps, for each root of a row."""
-_DOUBLE = 1e-5
-"""How many times these, where all numbers are in double precision."""
 
 SECOND, FIRST, SQUARED, STEP, WEIGHT = "second", "first", "squared", "step", "weight"
 
@@ -184,14 +170,14 @@ class LossSums:
         release, n = self.geometry.release, self.n
         ensemble, fitting = fitted(release)
         rate = ensemble.learning_rate
-        precise = _DOUBLE if fitting.derivatives == "float64" else 1.0
+        precise = TOLERANCES.in_double if fitting.derivatives == "float64" else 1.0
         precise *= fitting.rough
         counted = ~np.isnan(n)
         yield self._of_leaves(ROWS, n, counted, None, np.zeros(len(n)), np.sqrt(np.maximum(n, 1)))
         W = at_leaves(release, WEIGHTS)
         if self.weighted and not np.isnan(W).all():
             weights = Derivative(self.geometry, WEIGHT)
-            blur = _SUMMED * W + _SMALL
+            blur = TOLERANCES.summed * W + TOLERANCES.beside_sum
             scale = np.sqrt(np.maximum(W, 1))
             yield self._of_leaves(WEIGHTS, W, ~np.isnan(W), weights, blur, scale)
         if fitting.steps > 1:
@@ -202,9 +188,11 @@ class LossSums:
         most = np.where(counted, n, self.n_rows)
         H, off = leaf_hessians(release, rate, fitting.l2)
         second, first = (Derivative(self.geometry, which) for which in (SECOND, FIRST))
-        blur = (precise * _SUMMED + off) * np.abs(H) + precise * _SMALL
+        blur = (precise * TOLERANCES.summed + off) * np.abs(H) + precise * TOLERANCES.beside_sum
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
-        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _DERIVED), second, blur, scale)
+        yield self._of_leaves(
+            HESSIAN, H, ~np.isnan(H) & (off < TOLERANCES.derived_share), second, blur, scale
+        )
         if rate is None:
             return
         step, stepped = steps(self.geometry)
@@ -214,12 +202,18 @@ class LossSums:
         # G + s H = -s l2 - l1 sign(s).
         l2 = l2_at_leaves(release)
         size = np.abs(step) * (np.where(has_hessian, H, 0.0) + l2)
-        blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
+        blur = precise * (
+            TOLERANCES.summed * size + TOLERANCES.each_row * most + TOLERANCES.beside_sum
+        )
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + l2) - pulled
         yield self._of_leaves(GRADIENT, G, has_hessian & stepped, first, blur, scale)
         # A leaf of GradientBoosting stays at 0, too, if second derivatives are next to nothing.
-        silent = (step == 0) & (self._reach > _SILENT) & ~np.isnan(at_leaves(release, VARIANCE))
+        silent = (
+            (step == 0)
+            & (self._reach > TOLERANCES.silent_log_odds)
+            & ~np.isnan(at_leaves(release, VARIANCE))
+        )
         other = ~has_hessian & stepped & ~silent
         both = Derivative(self.geometry, STEP, step)
         yield self._of_leaves(GRADIENT, -step * l2 - pulled, other, both, blur, scale)
@@ -253,10 +247,15 @@ class LossSums:
             each = np.maximum(1 - np.exp(-left) * h / (h + fitting.l2), np.expm1(left))
             left = np.minimum(left * each, 1.0)
         scale = np.sqrt(np.maximum(n, 1))
-        informative = (n > 0) & (np.abs(d) < 1) & (n * left < _ROUGH * scale)
+        informative = (n > 0) & (np.abs(d) < 1) & (n * left < TOLERANCES.rough_sum * scale)
         first = Derivative(self.geometry, FIRST, moved=d)
         yield self._of_leaves(
-            GRADIENT, np.zeros(len(n)), informative, first, _ROUGH * scale, 0.4 * scale
+            GRADIENT,
+            np.zeros(len(n)),
+            informative,
+            first,
+            TOLERANCES.rough_sum * scale,
+            0.4 * scale,
         )
 
     def _of_leaves(
@@ -280,7 +279,9 @@ class LossSums:
 
     def _of_splits(self, precise: float, rate: float) -> Iterator[LinearConstraints]:
         """Give what inner nodes tell of leaves, and of pairs of leaves."""
-        sums = leaf_sums(self.geometry, rate, precise * _EACH, precise * _SMALL)
+        sums = leaf_sums(
+            self.geometry, rate, precise * TOLERANCES.each_row, precise * TOLERANCES.beside_sum
+        )
         known, n = ~np.isnan(sums.first), np.maximum(self.n, 1)
         if not known.any():
             return
@@ -289,7 +290,7 @@ class LossSums:
         yield self._of_leaves(VARIANCE, sums.squares, known, squared, sums.off, scale)
         # The step of a leaf is in the file: from G, the second derivatives.
         step = (at_leaves(self.geometry.release, VALUE)) / rate
-        clear = known & (np.abs(step) > _FLAT)
+        clear = known & (np.abs(step) > TOLERANCES.flat_step)
         step = np.where(clear, step, 1.0)
         H, blur = -sums.first / step, sums.off / np.abs(step)
         scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
@@ -389,12 +390,6 @@ class DrawnLossSums(LossSums):
         return tuple(replace(s, coefficients=self.draws) for s in self._all)
 
 
-_BLURRED = 1e-6
-"""A sum that rounding may move by more says too little."""
-_OVER = 1e-6
-"""By which share of it a second derivative may lie beyond what there can be."""
-
-
 @dataclass(frozen=True, eq=False)
 class NodeSums:
     """Sums at all nodes of a tree; NaN where they are not known."""
@@ -477,7 +472,7 @@ def _shared(
     between = n[v] * V[v] - n[left] * V[left] - n[right] * V[right]
     apart = np.sqrt(max(between, 0.0) * n[v] / (n[left] * n[right]))
     blur = off / (2 * apart) if apart > 0 else np.inf
-    if not blur < _BLURRED:
+    if not blur < TOLERANCES.blurred_share:
         return np.nan, 0.0
     possible = []
     for difference in (apart, -apart):
@@ -492,5 +487,5 @@ def _shared(
 def _steps(G: float, step: float, n: float) -> bool:
     """Whether a leaf with such a sum may take such a step."""
     if step == 0:
-        return bool(abs(G) < _BLURRED)
-    return bool(-_OVER < -G / step <= (1 + _OVER) * n / 4)
+        return bool(abs(G) < TOLERANCES.blurred_share)
+    return bool(-TOLERANCES.over_share < -G / step <= (1 + TOLERANCES.over_share) * n / 4)

@@ -54,8 +54,6 @@ class SamplingAssumptions:
     release."""
     draws: NDArray[Any] | None = None
     """Shape (n_trees, n_rows). How often each tree drew each row, where that is known."""
-    use_distinct: bool = True
-    """With draws, known or hidden: use the numbers of distinct rows as well."""
     n_rows: int | None = None
     """N, for hidden draws and for noise."""
     rows_between: tuple[int, int] | None = None

@@ -18,21 +18,13 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.linear_constraints import LinearConstraints
 from treeleak.evidence.predictions import at_leaves, fitted, l2_at_leaves, margins
+from treeleak.evidence.tolerances import TOLERANCES
 from treeleak.partition import Geometry
 from treeleak.release.release import Release
 from treeleak.release.statistics import DRAWS, GRADIENT, MEAN, ROWS, VALUE, VARIANCE
 
 MOST_ENTRIES = 2**26
 """Most (row, tree) pairs that are held."""
-_SINGLE, _DOUBLE = 2.0**-24, 2.0**-53
-_STEPS = 8.0
-"""Roundings on the way from a sum to the value in a leaf."""
-_APART = 0.3
-"""By how much sums of targets are taken to vary, as a multiple of that for each root of a row."""
-_WIDE = 8.0
-"""How far targets may lie apart that rows share, as a multiple of how far means of leaves do."""
-_FLOOR = 1e-12
-"""What is not asked of any sum, as a share of that distance for each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +86,7 @@ def target_sums(
     if not np.isfinite(right[usable]).all() or not 0 < spread < np.inf:
         return None
     # How far each row's target may be from what trees before predicted.
-    left = np.abs(before - middle) + (1 + _WIDE) * spread
+    left = np.abs(before - middle) + (1 + TOLERANCES.targets_apart) * spread
     if between is not None:
         ends = (np.abs(before - end[:, None]) for end in between)
         left = np.minimum(left, np.maximum(*ends))
@@ -102,8 +94,11 @@ def target_sums(
     off = leaf_sums.of_sum * np.abs(leaf_sums.mean_left) * (
         leaf_sums.n + leaf_sums.l2
     ) + leaf_sums.of_row * added(left)
-    off += _DOUBLE * (_STEPS + held) * size + _FLOOR * held * spread
-    off += _SINGLE * (1 + _WIDE) * spread * leaf_sums.by_start
+    off += (
+        TOLERANCES.double_unit * (TOLERANCES.roundings + held) * size
+        + TOLERANCES.unasked * held * spread
+    )
+    off += TOLERANCES.single_unit * (1 + TOLERANCES.targets_apart) * spread * leaf_sums.by_start
     low, high = _by_variance(release, leaf_sums, leaf, times)
     sure = np.bincount(flat, (times * proved[:, None]).ravel(), n_leaves)
     at = np.where(usable, np.cumsum(usable) - 1, -1)
@@ -137,7 +132,7 @@ def squared_statements(geometry: Geometry, beyond: float) -> tuple[LinearConstra
         LinearConstraints(
             GRADIENT, -leaf_sums.mean_left * n,
             counts=partial(_beside_ends, release, beyond * spread),
-            by_label=True, scale=_APART * spread * scale,
+            by_label=True, scale=TOLERANCES.sums_apart * spread * scale,
         ),
     )  # fmt: skip
 
@@ -163,7 +158,7 @@ class _LeafSums:
     before: FloatArray
     """Shape (n_rows, n_trees). What trees before predicted; 0 in a forest."""
     l2: FloatArray | float = 0.0
-    of_sum: float = _DOUBLE * _STEPS
+    of_sum: float = TOLERANCES.double_unit * TOLERANCES.roundings
     of_row: float = 0.0
     """Share of a sum, and of each of its parts, by which they may be rounded."""
     by_start: FloatArray | float = 0.0
@@ -203,10 +198,13 @@ class _LeafSums:
             mean_left,
             margins(release, leaf).astype(float),
             l2,
-            _STEPS * (_SINGLE if single else _DOUBLE) * fitting.rough,
-            (_SINGLE if fitting.derivatives == "float32" else _DOUBLE) * fitting.rough,
+            TOLERANCES.roundings
+            * (TOLERANCES.single_unit if single else TOLERANCES.double_unit)
+            * fitting.rough,
+            (TOLERANCES.single_unit if fitting.derivatives == "float32" else TOLERANCES.double_unit)
+            * fitting.rough,
             0.0 if start is None else first * (n + l2) / rate,
-            2 * _SINGLE if fitting.targets == "float32" else 0.0,
+            2 * TOLERANCES.single_unit if fitting.targets == "float32" else 0.0,
         )
 
 
@@ -228,14 +226,19 @@ def _by_variance(
     of_parent = partial(_at_parents, release)
     squares = of_parent(leaf_sums.n * (mean**2 + np.maximum(variance, 0)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        noise = _DOUBLE * (_STEPS + of_parent(leaf_sums.n)) * squares / leaf_sums.n
+        noise = (
+            TOLERANCES.double_unit
+            * (TOLERANCES.roundings + of_parent(leaf_sums.n))
+            * squares
+            / leaf_sums.n
+        )
     for t in range(leaf.shape[1]):
         at, d = leaf[:, t], times[:, t]
         with np.errstate(divide="ignore", invalid="ignore"):
             near = np.sqrt((np.maximum(variance[at], 0) + noise[at]) * (leaf_sums.n[at] / d - 1))
         known = (d > 0) & ~np.isnan(near) & ~np.isnan(mean[at])
         centre = leaf_sums.before[:, t] + mean[at]
-        near += _FLOOR * (np.abs(centre) + np.sqrt(np.nanmax(variance)))
+        near += TOLERANCES.unasked * (np.abs(centre) + np.sqrt(np.nanmax(variance)))
         low = np.where(known, np.fmax(low, centre - near), low)
         high = np.where(known, np.fmin(high, centre + near), high)
     return low, high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.reconstruction.problem import Problem
 from treeleak.reconstruction.rows import tidy, unsure, with_rows
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.reconstruction.targets import by_targets
 from treeleak.release.noise.laws import CountNoise
 from treeleak.release.release import Release
@@ -46,34 +47,13 @@ DISAGREE = MessageTemplate(
     "the chains do not agree{yet} (R-hat = {disagreement}; the samples are worth {worth:number} "
     "independent ones): {told}",
 )
-_TO_WRITE = 30.0
-"""Seconds that writing and checking an answer may take beyond the attack's share of the time."""
-_AGREED = 1.2
-"""R-hat up to which chains are taken to agree. Of ranks it grows to no more than about 1.25 if one
-of eight chains stands apart from all others, however far."""
 
 
-def solve(problem: Problem, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
-    """Attack; where answers with and without a part of what is known are asked for, twice.
-
-    ``use_distinct``: as for :func:`treeleak.reconstruct`. Of two attacks, each has half of the
-    time; that which knows less comes first.
-    """
-    if problem.use_distinct != bool(use_distinct):
-        problem = replace(problem, use_distinct=bool(use_distinct))
+def solve(problem: Problem, clock: Clock) -> Reconstruction:
+    """Attack; with a population, twice: first without it, each with half of the time."""
     # What does not fit, or is of no use, shows before time is spent on an attack.
-    counted, _ = problem.row_count, (problem.schema_notes, problem.make_evidence, problem.known)
+    _ = problem.row_count, problem.schema_notes, problem.make_evidence, problem.known
     population = problem.population
-    if (
-        use_distinct == "both"
-        and counted is not None
-        and all(tree.distinct is not None for tree in problem.release.trees)
-    ):
-        # What is compared is what the leaves tell, not what is known of N.
-        knowledge = replace(problem.knowledge, n_rows=counted.n)
-        without = solve(replace(problem, knowledge=knowledge), False, clock.part(clock.left / 2))
-        with_ = solve(problem, True, clock.part(clock.left))
-        return replace(with_, without_distinct=without)
     if population is None:
         return _attacked(problem, None, clock)
     without = _attacked(problem, None, clock.part(clock.left / 2))
@@ -122,7 +102,7 @@ def _attacked(problem: Problem, population: Population | None, clock: Clock) -> 
             # How many rows there are is part of the answer.
             found = sum(len(rows.values) for rows in answer.rows)
             known = replace(known, n_rows=found, values=np.zeros((found, 0)))
-        clock.extend_grace(_TO_WRITE)
+        clock.extend_grace(SCHEDULE.late_writing)
         written = _written(problem, known, answer, geometry, evidence, clock)
     return replace(written, seconds=clock.seconds - begin)
 
@@ -226,7 +206,7 @@ def _with_posterior(
         written = posterior.written(answer.values.first[answer.likeliest])
         return replace(out, posterior=posterior, most_likely=written)
     notes = out.notes
-    if samples.disagreement > _AGREED:
+    if samples.disagreement > SCHEDULE.agreed_chains:
         yet, advice = " yet", "more time would make confidences better"
         if release.noise is not None or not problem.hidden:
             # There, only walks that time cut short grow longer with more of it.

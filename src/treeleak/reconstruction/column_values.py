@@ -20,6 +20,7 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.schedule import SCHEDULE
 
 CHANCE = 1e-3
 """A step is believed if thresholds would fit it by chance with at most this probability."""
@@ -137,16 +138,8 @@ def _believed(factor: int, n_sums: int) -> int:
     return out
 
 
-_LEAST = 8
-"""Borders from which on values hardly fit between them by chance, if they are no such middles."""
-_MOST_TRIED = 10_000
-"""Values on the grid that are tried for the first, at most."""
 _ROUNDED = 4.0
 """Units of rounding by which each border may be off."""
-_MOST_DIGITS = 16
-"""Digits behind the point to which values are rounded, at most."""
-_SHORT = 0.5
-"""Share of values with fewer digits than the grid has that speaks for the grid itself."""
 
 
 def distinct_values(
@@ -162,7 +155,7 @@ def distinct_values(
     middle of what keeps each value between its borders.
     """
     n = len(borders)
-    if n < (_LEAST if ends is None else 1):
+    if n < (SCHEDULE.telling_borders if ends is None else 1):
         return None
     sign = np.where(np.arange(n + 1) % 2 == 0, 1.0, -1.0)
     # Value i is rest[i] + sign[i] * (the first value).
@@ -174,12 +167,12 @@ def distinct_values(
         values = rest + sign * ends[0]
         between = (values[:-1] < borders) & (borders <= values[1:])
         if between.all() and abs(values[-1] - ends[1]) <= off:
-            for digits in range(_MOST_DIGITS):
+            for digits in range(SCHEDULE.most_digits):
                 rounded = np.round(values, digits)
                 if (np.abs(rounded - values) <= off).all():
                     return np.asarray(rounded)
             return np.asarray(values)
-    if n < _LEAST:
+    if n < SCHEDULE.telling_borders:
         return None
     begin = float(np.where(sign > 0, low, -high).max()) + off
     end = float(np.where(sign > 0, high, -low).min()) - off
@@ -194,7 +187,7 @@ def _on_grid(
     grid: Grid, rest: FloatArray, sign: FloatArray, begin: float, end: float
 ) -> FloatArray | None:
     """Choose the list whose first value is a point of the grid between two ends."""
-    if end - begin > _MOST_TRIED * grid.step:
+    if end - begin > SCHEDULE.tried_values * grid.step:
         return None
 
     def lists(offset: float) -> FloatArray:
@@ -210,7 +203,7 @@ def _on_grid(
         # to an even last digit, as they do where all values lie halfway.
         fewer = grid.decimals - (grid.offset > 0) - 1
         short = (np.abs(plain - np.round(plain, fewer)) < grid.step / 4).mean(axis=1)
-        if not grid.offset or short.max() > _SHORT:
+        if not grid.offset or short.max() > SCHEDULE.short_values:
             return np.asarray(plain[int(short.argmax())])
     return np.asarray(shifted[0]) if len(shifted) else None
 
@@ -227,16 +220,6 @@ def nearest(x: FloatArray, side: IntArray, values: FloatArray, of: IntArray) -> 
         if len(listed):
             out[row] = listed[np.abs(x[row, None] - listed).argmin(axis=1)]
     return out
-
-
-_ROUNDS = 60
-"""Of expectation and maximisation: with many more, all would pile up where intervals overlap."""
-_EVEN, _SHARED = 2.0, 10.0
-"""Rows' worth of trust that values are even, and that those of a class are as those of all."""
-_MOST = 2**16
-"""Values on a grid that are told apart; with more, rows lie between ends of intervals."""
-_ATOMS = 0.5
-"""Share of the even values that is on values which some rows are known to have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +250,11 @@ class CommonValues:
         first = np.searchsorted(left, low - slack)
         last = np.searchsorted(right, high + slack, side="right")
         there = first < last
-        of_all = _learned(first[there], last[there], _even(left, right), _EVEN)
+        of_all = _learned(first[there], last[there], _even(left, right), SCHEDULE.even_rows)
         shares = []
         for c in range(int(within.max(initial=-1)) + 1):
             in_class = there & (within == c)
-            shares.append(_learned(first[in_class], last[in_class], of_all, _SHARED))
+            shares.append(_learned(first[in_class], last[in_class], of_all, SCHEDULE.shared_rows))
         return cls(left, right, _summed(np.array(shares)), within)
 
     def middle(self, low: FloatArray, high: FloatArray, now: FloatArray) -> FloatArray:
@@ -316,7 +299,7 @@ class CommonValues:
 
 def _cells(low: FloatArray, high: FloatArray, grid: Grid | None) -> tuple[FloatArray, FloatArray]:
     if grid is not None:
-        values = grid.between(float(low.min()), float(high.max()), _MOST)
+        values = grid.between(float(low.min()), float(high.max()), SCHEDULE.grid_values)
         if values is not None:
             return values, values
     ends, known = np.unique(np.append(low, high)), np.unique(low[low == high])
@@ -331,7 +314,7 @@ def _even(left: FloatArray, right: FloatArray) -> FloatArray:
     single: BoolArray = np.asarray(width == 0.0)
     if single.all():
         return np.full(len(left), 1.0 / len(left))
-    on_values = _ATOMS if single.any() else 0.0
+    on_values = SCHEDULE.known_values_share if single.any() else 0.0
     even = (1.0 - on_values) * width / width.sum() + on_values * single / max(single.sum(), 1)
     return np.asarray(even)
 
@@ -342,7 +325,7 @@ def _learned(first: IntArray, last: IntArray, before: FloatArray, trust: float) 
     ``before``: what is believed without rows, and ``trust`` how many rows' worth.
     """
     share, ends = before, len(before) + 1
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.common_rounds):
         until = _summed(share)
         weight = 1.0 / np.maximum(until[last] - until[first], 1e-300)
         starting, over = (np.bincount(k, weight, minlength=ends) for k in (first, last))

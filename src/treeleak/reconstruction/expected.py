@@ -78,10 +78,15 @@ def inside_intervals(point: FloatArray, low: FloatArray, high: FloatArray) -> Fl
     A point lies g from the nearer end, for values are expected to go on for 2 g from there. In the
     middle of an interval, that is all of it. Beyond the outermost threshold, where the domain goes
     on for w, they may go on for any L from 2 g to w, of which each order of magnitude is as likely:
-    over values between 0 and L, the mean of |x - g| is g^2 / L - g + L / 2.
+    over values between 0 and L, the mean of |x - g| is g^2 / L - g + L / 2. A domain without
+    end is taken to go on for as long as the points of its column lie apart.
     """
-    w = np.nan_to_num(high - low, nan=0.0, posinf=0.0)
     g = np.minimum(point - low, high - point)
+    there = np.isfinite(point)
+    reach = np.max(point, axis=0, where=there, initial=-np.inf)
+    reach = reach - np.min(point, axis=0, where=there, initial=np.inf)
+    w = np.where(np.isinf(high - low), np.maximum(2 * g, reach), high - low)
+    w = np.nan_to_num(w, nan=0.0, posinf=0.0)
     beside = (g > 0) & (2 * g < (1 - _MIDDLE) * w)
     g, wide = np.where(beside, g, 1.0), np.where(beside, w, 4.0)
     orders = np.log(wide / (2 * g))

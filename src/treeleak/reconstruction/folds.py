@@ -18,6 +18,7 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import MessageTemplate, static_message
 from treeleak.reconstruction.result import Reconstruction
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release.release import Release
 
 ORDER_FOUND = MessageTemplate(
@@ -30,8 +31,6 @@ NO_ORDER = static_message(
     "do not agree on one",
     "no_order_of_folds",
 )
-_SHARE = 0.5
-"""Share of the time for the models one by one; the rest is for all of them."""
 
 
 def with_fold_rows(
@@ -60,7 +59,7 @@ def with_fold_rows(
         If the labels that were found contradict each other.
     """
     parts, labels = release.parts, []
-    end = clock.left * (1 - _SHARE)
+    end = clock.left * (1 - SCHEDULE.folds_share)
     for f, part in enumerate(parts):
         share = (clock.left - end) / (len(parts) - f)
         found = attack(part.release, time_limit=clock.part(max(share, 0.0)))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.decisions import MOST_SURE
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.untested_priors import outer_sides
+from treeleak.partition.atoms import AttributeAtoms
 from treeleak.reconstruction.expected import far_by_confidence, inside_intervals, ranges_of
 from treeleak.reconstruction.narrowing import Movable, Narrowed, narrowed
 from treeleak.reconstruction.point_values import on_grids, point_values
@@ -21,34 +20,21 @@ from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import Filled, KnownTables
 
-_MOST, _STEPS = 2000, 8
-"""Rows on both sides to which odds are fitted, and Newton steps."""
 
-
-def beyond(
-    release: Release,
-    table: FloatArray,
-    label: IntArray,
-    low: FloatArray,
-    high: FloatArray,
-    numbers: BoolArray,
+def in_tails(
+    parts: Sequence[AttributeAtoms], release: Release, table: FloatArray, open_: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Move values beyond the outermost thresholds to where half of them are expected.
-
-    How many rows lie beyond a threshold for one beside it depends on what else they are: nobody of
-    school age is right below 40. So these odds are fitted to all rows on both sides.
+    """Move values beyond the outermost thresholds to where half of so many rows lie.
 
     Parameters
     ----------
+    parts : sequence of AttributeAtoms
+        Columns of which values are moved.
     release : Release
     table : float array, shape (n_rows, n_columns)
         Rows, with values somewhere in their intervals.
-    label : int array, shape (n_rows,)
-        Their classes.
-    low, high : float arrays, shape (n_rows, n_columns)
-        Ends of the intervals; equal where a value is known, NaN where one is missing.
-    numbers : bool array, shape (n_columns,)
-        Columns of which values are moved.
+    open_ : bool array, shape (n_rows, n_columns)
+        Values that may be moved.
 
     Returns
     -------
@@ -57,71 +43,19 @@ def beyond(
         How far values are from those moved, on average; NaN where nothing was.
     """
     out, typical = table.copy(), np.full(table.shape, np.nan)
-    open_ = np.flatnonzero(numbers & (low < high).any(axis=0)).tolist()
-    both = _scaled(np.column_stack([table, label])) if open_ else table
-    for j in open_:
-        name, cuts = release.feature_names[j], release.thresholds[j]
-        first, last = release.ranges.get(name, (-math.inf, math.inf))
-        # One that is missing lies on neither side, and bounds nothing.
-        there = ~np.isnan(table[:, j])
-        side = np.where(there, np.searchsorted(cuts, table[:, j].astype(release.float_type)), -1)
-        rows = np.bincount(side[there], minlength=len(cuts) + 1)
-        ends = max(low[there, j].min(), first), min(high[there, j].max(), last)
-        others = np.delete(both, j, axis=1)
-        for outer in outer_sides(cuts, rows.astype(float), ends):
-            # Thresholds between a row and the end.
-            inside = len(cuts) - side if outer.sign > 0 else side
-            outside, near = there & (inside == 0), there & (inside <= outer.n_beside)
-            moved = np.flatnonzero(outside & (low[:, j] < high[:, j]))
-            if not len(moved):
-                continue
-            more = _log_odds(others[near], outside[near])
-            odds = np.zeros(len(table))
-            odds[near] = outer.odds * np.exp(more)
-            places = outer.places(odds[moved]).reshape(len(moved), -1)
-            middle = np.median(places, axis=1)
+    for part in parts:
+        j = part.columns[0]
+        side = part.side_of(table[:, j], release)
+        own = part.side_of(part.representatives[:, 0], release)
+        # Values that are missing lie on no side: -1.
+        rows = np.bincount(side + 1, minlength=int(own.max()) + 2)[own + 1].astype(float)
+        for k, places in part.beyond(release, rows):
+            middle = np.median(places)
             # Rounded to the model's type, a value may be the threshold.
-            same_side = np.searchsorted(cuts, middle.astype(release.float_type)) == side[moved]
-            out[moved[same_side], j] = middle[same_side]
-            typical[moved, j] = np.abs(places - out[moved, j, None]).mean(axis=1)
+            if part.side_of(np.array([middle]), release)[0] == own[k]:
+                moved = open_[:, j] & (side == own[k])
+                out[moved, j], typical[moved, j] = middle, np.abs(places - middle).mean()
     return out, typical
-
-
-def _scaled(table: FloatArray) -> FloatArray:
-    """Bring columns to a spread of about 1, around 0, where missing values are.
-
-    Columns of two values reach over 2: a rare value is as far from the others as a common one.
-    """
-    there = ~np.isnan(table)
-    n, out = np.maximum(there.sum(axis=0), 1), np.where(there, table, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        out = np.where(there, out - out.sum(axis=0) / n, 0.0)
-        spread = np.sqrt((out**2).sum(axis=0) / n)
-        two = np.array([len(np.unique(x[~np.isnan(x)])) <= 2 for x in table.T])
-        spread = np.where(two, np.ptp(out, axis=0) / 2, spread)
-        return np.nan_to_num(out / np.where(spread > 0, spread, 1.0), posinf=0.0, neginf=0.0)
-
-
-def _log_odds(columns: FloatArray, beyond: BoolArray) -> FloatArray:
-    """Say how the log odds of being beyond a threshold differ from those of all rows.
-
-    Logistic regression by Newton's method from no difference. Coefficients of d columns of spread 1
-    have the law N(0, 1 / d): before any row is counted, log odds of rows have a spread of 1.
-    """
-    few = np.unique(np.linspace(0, len(beyond) - 1, min(len(beyond), _MOST)).astype(np.int64))
-    X, y = columns[few], beyond[few].astype(float)
-    if not 0 < y.sum() < len(y):
-        return np.zeros(len(beyond))
-    share = y.mean()
-    first = math.log(share / (1.0 - share))
-    X = np.column_stack([np.ones(len(X)), X])
-    ridge = np.diag(np.append(1e-6, np.full(columns.shape[1], float(columns.shape[1]))))
-    w = np.append(first, np.zeros(columns.shape[1]))
-    for _ in range(_STEPS):
-        p = expit(X @ w)
-        slope = X.T @ (y - p) - ridge @ w
-        w += np.linalg.solve((X.T * (p * (1.0 - p))) @ X + ridge, slope)
-    return np.asarray(w[0] + columns @ w[1:] - first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +113,9 @@ def numbers_in(
             interval[column] = part.intervals
     low[known.known], high[known.known] = table[known.known], table[known.known]
     if found is None:
-        in_rules = np.isin(problem.release.feature_names, _in_rules(geometry.schema))
-        table, typical = beyond(
-            problem.release, table, whole.label, low, high, interval & ~in_rules
-        )
+        in_rules = _in_rules(geometry.schema)
+        parts = [p for p in geometry.parts if p.intervals and p.attribute.name not in in_rules]
+        table, typical = in_tails(parts, problem.release, table, low < high)
     chosen = point_values(
         problem.release, table, low, high, numbers, whole=integers, draws=problem.all_draws,
         rows_separated=not problem.hidden, seconds=seconds,

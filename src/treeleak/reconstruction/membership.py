@@ -20,11 +20,8 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import equal_rows
+from treeleak.reconstruction.schedule import SCHEDULE
 
-_DOUBT = 0.5
-"""Rows' worth of doubt in how many each chain shares with no other."""
-_EVEN = 0.2
-"""Rows' worth of doubt in a ratio of frequencies, in all chains together."""
 _NONE = 1e-9
 """Rows up to which there are none."""
 
@@ -70,7 +67,7 @@ class Smoothing:
         free = rows > _NONE
         rows, alone = rows[free], float(rows[free & (chains == 1)].sum())
         few = float((rows * _few(chains[free], n_chains)).sum())
-        discount = (alone + _DOUBT) / (few + 2 * _DOUBT)
+        discount = (alone + SCHEDULE.chain_doubt) / (few + 2 * SCHEDULE.chain_doubt)
         taken = discount * few / n_rows
         left = 1.0 - float(prior[chains > 0].sum())
         # A row that no chain has met is not likelier there than in a dataset of the population.
@@ -125,7 +122,7 @@ class Held:
         """How many times as frequent records are as a priori, by samples."""
         expected, n_chains = self.n_rows * self.prior, self.smoothing.n_chains
         met = n_chains * self._retained * self.times.mean(axis=0)
-        ratio = (met + _EVEN) / (n_chains * expected + _EVEN)
+        ratio = (met + SCHEDULE.ratio_doubt) / (n_chains * expected + SCHEDULE.ratio_doubt)
         return np.where(self.chains > 0, ratio, self.smoothing.unseen)
 
     def row_is_in(self) -> FloatArray:
@@ -157,22 +154,17 @@ GROWTH = 1.5
 """Power of the number expected of a kind with which its variance in the population grows. With 1,
 the population would be a Dirichlet process around the prior; with 2, all kinds would be off by the
 same factor. Rare ones are off by more, but not as much more."""
-_PAIRS = 5.0
-"""Pairs of equal rows' worth of trust that the prior says how many there are."""
-_DATASETS, _PARTS, _IMAGINED = 6, 5, 3000
-"""Datasets that are looked at, parts of each that others are held against, and rows of the prior
-over which a mean is taken."""
 
 
 def spread_of(samples: Samples, seed: int) -> float:
     """Find s, where N p has the variance s e^:data:`GROWTH` over kinds of which e are expected."""
     rng, n_rows = np.random.default_rng(seed), samples.atoms.shape[1]
-    if n_rows < _PARTS:
+    if n_rows < SCHEDULE.judged_parts:
         return 0.0
-    few = np.unique(np.linspace(0, len(samples) - 1, _DATASETS).astype(np.int64))
+    few = np.unique(np.linspace(0, len(samples) - 1, SCHEDULE.judged_datasets).astype(np.int64))
     pairs, expected = np.mean([_pairs(samples, int(k), rng) for k in few], axis=0)
-    more = expected * ((pairs + _PAIRS) / (expected + _PAIRS) - 1.0)
-    times = n_rows * np.exp(samples.log_prior(samples.imagined(_IMAGINED, rng)))
+    more = expected * ((pairs + SCHEDULE.pair_trust) / (expected + SCHEDULE.pair_trust) - 1.0)
+    times = n_rows * np.exp(samples.log_prior(samples.imagined(SCHEDULE.imagined_rows, rng)))
     return float(max(more, 0.0) / (n_rows * (times ** (GROWTH - 1.0)).mean()))
 
 
@@ -198,9 +190,9 @@ def _held_out(samples: Samples, rows: IntArray, rng: np.random.Generator) -> flo
     """Sum of the probabilities of rows, each by a prior that has not seen it."""
     if not isinstance(samples.prior, TreePrior):
         return float(np.exp(samples.log_prior(rows)).sum())
-    values, part = samples.values, rng.permutation(len(rows)) % _PARTS
+    values, part = samples.values, rng.permutation(len(rows)) % SCHEDULE.judged_parts
     radix, total = np.diff(values.atom_start), 0.0
-    for fold in range(_PARTS):
+    for fold in range(SCHEDULE.judged_parts):
         seen = rows[part != fold]
         prior = TreePrior.fitted(seen, len(seen), radix, values.atom_weights, values.bins)
         total += float(np.exp(prior.log_prior(rows[part == fold])).sum())

@@ -19,11 +19,9 @@ from treeleak.core.private import dataclass
 from treeleak.reconstruction.column_values import ROUNDED, CommonValues, Grid, grid_behind
 from treeleak.reconstruction.midpoints import Midpoints, tests_passed
 from treeleak.reconstruction.point_values import Draws
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release.release import Release
 
-_SWEEPS = 100
-_MOST = 2 * 10**7
-"""Tests on the ways of all rows through all trees; with more, values stay where they are."""
 _EQUAL = 1e-9
 _ABOVE = 2 * ROUNDED
 """Part of a step that lies safely above a threshold."""
@@ -100,7 +98,7 @@ def narrowed(
         passed = tree.passed(selected[drawn[-1]])
         n_passed += len(passed[0])
         row, node, right = tests_passed(tree, drawn[-1], passed, open_)
-        if n_passed > _MOST or clock.stopped:
+        if n_passed > SCHEDULE.narrowing_tests or clock.stopped:
             return None
         at = row, tree.feature[node]
         np.maximum.at(low, tuple(x[right] for x in at), tree.threshold[node[right]])
@@ -112,7 +110,7 @@ def narrowed(
     for j, grid in grids.items():
         selected = midpoints.column == j
         midpoints.sums[selected] = grid.sums(midpoints.sums[selected])
-    for _ in range(_SWEEPS):
+    for _ in range(SCHEDULE.narrowing_sweeps):
         if clock.stopped or not _narrow(midpoints, low, high):
             break
         _to_grids(grids, low, high)

@@ -22,23 +22,10 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.column_values import Grid, distinct_values, grid_behind, nearest
 from treeleak.reconstruction.midpoints import Midpoints, Sides, meet_midpoints, tests_passed
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
-
-_LEAST, _SWEEPS = 10, 300
-_WORK = 10**9
-"""Looks at values after which the sweeps end early: some seconds."""
-_PACE = 10**8
-"""Looks in a second, on a slow machine."""
-_TOLD = 3
-"""Thresholds that a column must have for its midpoints to tell anything of the rows."""
-_CROWD = 20
-"""Rows for each threshold of a column from which on nearly any rows have values beside it."""
-_BESIDE, _CROWDED = 2, 3.0
-"""Intervals beside the first one, and how many times as dense it is if its rows are alike."""
-_MET = 1e-3
-"""Part of the typical gap between thresholds up to which a midpoint is taken to be met."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +103,21 @@ def point_values(
     if equations is None:
         out = _integers_chosen(release, table, table, low, high, grids, whole)
         return PointValues(out, grids=grids)
-    solved = equations.solved(table, low, high, int(min(_WORK, _PACE * clock.left / 2)))
+    solved = equations.solved(
+        table, low, high, int(min(SCHEDULE.value_looks, SCHEDULE.looks_per_second * clock.left / 2))
+    )
     out = _integers_chosen(release, solved, table, low, high, grids, whole)
     if grids:
         ends = on_grids(release, out, low, high, grids)
-        solved = equations.stepped(out, *ends, grids, int(min(_WORK, _PACE * clock.left / 2)))
+        solved = equations.stepped(
+            out,
+            *ends,
+            grids,
+            int(min(SCHEDULE.value_looks, SCHEDULE.looks_per_second * clock.left / 2)),
+        )
         out = _integers_chosen(release, solved, out, low, high, grids, whole)
     crowd = np.array([len(table) / max(len(cuts), 1) for cuts in release.thresholds])
-    telling = equations.informative & (crowd[equations.column] <= _CROWD)
+    telling = equations.informative & (crowd[equations.column] <= SCHEDULE.crowded_rows)
     midpoints_fit = bool(telling.sum() >= len(table))
     return PointValues(out, equations.share_met(out), midpoints_fit, grids)
 
@@ -233,7 +227,7 @@ class _Equations:
         cells, member = np.unique(midpoints.at, return_inverse=True)
         gaps = np.array([_typical_gap(cuts) for cuts in release.thresholds])
         start = np.append(0, np.cumsum(np.bincount(midpoints.side)))
-        many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
+        many = np.array([len(cuts) >= SCHEDULE.telling_thresholds for cuts in release.thresholds])
         member = member.ravel().astype(np.int64)
         return cls(cells, midpoints.sums, column, gaps[column], start, member, many[column])
 
@@ -289,7 +283,9 @@ class _Equations:
         self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray, work: int,
         step: FloatArray | None = None,
     ) -> None:  # fmt: skip
-        n_sweeps = int(np.clip(work // len(self.members), _LEAST, _SWEEPS))
+        n_sweeps = int(
+            np.clip(work // len(self.members), SCHEDULE.least_value_sweeps, SCHEDULE.value_sweeps)
+        )
         width, members = self.width if step is None else step, of_cell[self.members]
         sides = Sides(self.sums, width, self.start, members)
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
@@ -307,7 +303,7 @@ class _Equations:
         left = np.maximum.reduceat(member, self.start[:-1])[::2]
         right = np.minimum.reduceat(member, self.start[:-1])[1::2]
         off = np.abs(self.sums - left - right)
-        return np.asarray(off <= _MET * self.width + 1e-6 * np.abs(self.sums))
+        return np.asarray(off <= SCHEDULE.midpoint_met * self.width + 1e-6 * np.abs(self.sums))
 
 
 def _mostly(group: IntArray, met: BoolArray, n_groups: int) -> BoolArray:
@@ -335,10 +331,16 @@ def _from_below(least: FloatArray, middle: FloatArray, float_type: str) -> Float
 
 def _crowded(x: FloatArray, least: float, cuts: FloatArray) -> bool:
     """Whether more rows lie below all cuts than beside: then most are taken to be the least."""
-    if len(cuts) < _BESIDE + 1 or not np.isfinite(least) or not least < cuts[0]:
+    if len(cuts) < SCHEDULE.intervals_beside + 1 or not np.isfinite(least) or not least < cuts[0]:
         return False
-    below, beside = (x <= cuts[0]).sum(), ((x > cuts[0]) & (x <= cuts[_BESIDE])).sum()
-    return bool(below * (cuts[_BESIDE] - cuts[0]) > _CROWDED * beside * (cuts[0] - least))
+    below, beside = (
+        (x <= cuts[0]).sum(),
+        ((x > cuts[0]) & (x <= cuts[SCHEDULE.intervals_beside])).sum(),
+    )
+    return bool(
+        below * (cuts[SCHEDULE.intervals_beside] - cuts[0])
+        > SCHEDULE.crowded_density * beside * (cuts[0] - least)
+    )
 
 
 def _typical_gap(cuts: FloatArray) -> float:

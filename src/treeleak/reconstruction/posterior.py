@@ -14,6 +14,7 @@ import pandas as pd
 from treeleak.attacks.membership_odds import RowOdds
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
+from treeleak.core.decisions import TINY
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry, equal_rows
@@ -21,8 +22,6 @@ from treeleak.reconstruction.membership import Held, Smoothing, spread_of
 from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 from treeleak.schema import Ordinal
-
-_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ class Posterior:
         rows = [np.column_stack([atoms, c]) for c in labels]
         prior = [np.exp(self.samples.log_prior(class_rows)) for class_rows in rows]
         there = [p * self.odds.of(class_rows) for p, class_rows in zip(prior, rows, strict=True)]
-        return np.asarray(sum(there) / np.maximum(sum(prior), _LEAST))
+        return np.asarray(sum(there) / np.maximum(sum(prior), TINY))
 
     def _probability(
         self, atoms: IntArray, label: IntArray | None, tested_columns: BoolArray

@@ -18,6 +18,7 @@ from treeleak.core.message import MessageTemplate, message_of, static_message
 from treeleak.core.private import dataclass
 from treeleak.evidence import MakeEvidence, SamplingAssumptions, draws_needed, evidence_for
 from treeleak.partition import Geometry, reachable_leaves
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
@@ -56,11 +57,6 @@ NO_SCHEMA = static_message(
     "no schema given: a value can be anything that the thresholds suggest", "no_schema_given"
 )
 
-_SEARCH_SHARE = 0.3
-"""Share of the time that the search for a forest's seed may take if nobody insists on it."""
-_MANY, _VAGUE = 20_000, 20
-"""More rows than this are not rebuilt if their number is uncertain by more than this factor."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Knowledge:
@@ -84,8 +80,6 @@ class Problem:
     """Whether what became of rows is hidden: by draws that are not known, or by noise."""
     stated_schema: Schema | None = None
     bootstrap: str = "auto"
-    use_distinct: bool = True
-    """Whether numbers of distinct rows are used where trees drew rows."""
     knowledge: Knowledge = Knowledge()
     method: str = "auto"
     seed: int = 0
@@ -106,13 +100,11 @@ class Problem:
             if release.noise is not None and self.stated_schema is not None:
                 reachable = reachable_leaves(Geometry.of(release, self.stated_schema))
             rows = None if columns is None or release.n_rows is not None else len(columns)
-            counted = count_rows(
-                release, rows if stated is None else stated, self.use_distinct, reachable
-            )
+            counted = count_rows(release, rows if stated is None else stated, reachable)
             low, high = counted.between
             if not counted.n:
                 raise NotCovered(NO_ROWS)
-            if counted.n > _MANY and high > _VAGUE * low:
+            if counted.n > SCHEDULE.uncertain_rows and high > SCHEDULE.uncertain_factor * low:
                 raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
         if self.method == "without-counts":
             return counted
@@ -190,9 +182,7 @@ class Problem:
         """Makes of a geometry what the leaves say of the rows."""
         between = None if self.row_count is None else self.row_count.between
         bootstrap = "hidden" if self.hidden else self.bootstrap
-        return evidence_for(
-            self.release, bootstrap, self.all_draws, self.use_distinct, self.n_rows, between
-        )
+        return evidence_for(self.release, bootstrap, self.all_draws, self.n_rows, between)
 
     @cached_property
     def known(self) -> KnownTables:
@@ -259,7 +249,9 @@ def find_draws(problem: Problem, seed_search: int, clock: Clock) -> Problem:
     notes: tuple[str, ...] = ()
     if bootstrap != "hidden":
         # Where hidden draws are the way out, the search must leave time for them.
-        part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
+        part = clock.part(
+            clock.left * (1.0 if bootstrap == "known" else SCHEDULE.seed_search_share)
+        )
         try:
             draws = problem.draws or _draws(release, seed_search, part)
         except NotCovered as why:

@@ -69,10 +69,7 @@ class Reconstruction:
         sums of targets give none.
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved. NaN where it is not known
-        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``, or ``likely``
-        where cells were generated and counts are exact or draws known. NaN, too, of numbers that
-        are not proved in columns cut at more than 20 places where draws are known and rows came to
-        lie halfway between thresholds.
+        (:attr:`sureness_known`): of what is not proved in rows that are ``unknown``.
     label_confidence : Series or None
         The same for ``y``; for targets, 0 where none is disclosed.
     proved : Series or None
@@ -122,8 +119,6 @@ class Reconstruction:
         drew the posterior; behind exact counts, of one that meets all. ``X`` errs less on average.
     without_population : Reconstruction or None
         The same without the population, if one was given.
-    without_distinct : Reconstruction or None
-        The same from the numbers of draws alone, for hidden draws and ``use_distinct="both"``.
     cells : str
         How the cells were found, see :attr:`Answer.cells`.
     row_count : RowCount or None
@@ -167,7 +162,6 @@ class Reconstruction:
     most_likely: tuple[pd.DataFrame, pd.Series[Any] | None] | None = None
     expected_distance: float | None = None
     without_population: Reconstruction | None = None
-    without_distinct: Reconstruction | None = None
     cells: str = "enumerated"
     row_count: RowCount | None = None
     space: Space = "model"
@@ -297,8 +291,7 @@ class Reconstruction:
     def sureness_known(self) -> bool:
         """Whether :attr:`confidence` says how probable values are that are not proved."""
         # Of walks that miss counts, nothing says how often they come to what is true.
-        walked = self.between_datasets and self.cells.startswith("generated")
-        return self.status != "unknown" and not walked
+        return self.status != "unknown"
 
     @property
     def expected_error(self) -> float | None:
@@ -380,7 +373,6 @@ class Reconstruction:
             "notes": tuple(self.notes),
             "versions": dict(self.versions),
             "without_population": _summary(self.without_population),
-            "without_distinct": _summary(self.without_distinct),
         }
         if include_rows and self.X is not None and self.confidence is not None:
             found["rows"] = self._rows(self.X, self.confidence)

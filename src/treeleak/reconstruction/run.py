@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.answering import solve
 from treeleak.reconstruction.folds import with_fold_rows
 from treeleak.reconstruction.problem import Knowledge, Problem, find_draws
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release import Model, to_release
 from treeleak.release.adapters.sklearn.counts import rescale_weights_to_counts
 from treeleak.release.draws.boosters import SeveralNumbers
@@ -65,14 +66,6 @@ NUMBER_TRIED = static_message(
     "likeliest",
     "number_of_rows_tried",
 )
-_RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
-"""Learning rates that are tried where none is said and the default explains nothing."""
-_DRAWN_SHARE = 0.7
-"""Share of the time for sums over rows that trees drew, where their counts may follow."""
-_FIRST_SHARE = 0.5
-"""Share of the time for the default."""
-_JOINED_SHARE = 0.6
-"""Share of the time for several models together; the rest is for each of them alone."""
 UNLABELLED = static_message(
     "neither the model's counts nor the known parts distinguish classes: rows are rebuilt "
     "without labels",
@@ -89,7 +82,6 @@ def reconstruct(
     *,
     method: str = "auto",
     seed_search: int = 1_000_000,
-    use_distinct: bool | Literal["both"] = True,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
     known_rows: pd.DataFrame | None = None,
@@ -121,10 +113,6 @@ def reconstruct(
         "auto" for treeleak's own attack, or the name under which another one is registered.
     seed_search : int
         Forest seeds to try, from 0, if the file has no seeds; 0 for none.
-    use_distinct : bool or "both"
-        If trees drew rows: use the numbers of distinct rows (``n_node_samples``) as well. With
-        "both" and hidden draws, the answer from the numbers of draws alone comes too, as
-        :attr:`Reconstruction.without_distinct`. Each has half of the time.
     trust_pickle : bool
         Also open pickle and joblib files, if ``model`` is a path.
     progress : callable, optional
@@ -165,8 +153,6 @@ def reconstruct(
         If the model is so large that no answer was ready in time.
     """
     clock = Clock.of(time_limit, progress)
-    if use_distinct not in (True, False, "both"):
-        raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     if space not in ("model", "input"):
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     schema = Schema.from_argument(schema)
@@ -193,16 +179,14 @@ def reconstruct(
             method=method,
             seed=int(seed),
         )  # fmt: skip
-        answer = rebuild(problem, use_distinct, seed_search, clock)
+        answer = rebuild(problem, seed_search, clock)
         return answer if inputs is None else _in_input(answer, inputs)
 
 
-def rebuild(
-    problem: Problem, use_distinct: bool | Literal["both"], seed_search: int, clock: Clock
-) -> Reconstruction:
+def rebuild(problem: Problem, seed_search: int, clock: Clock) -> Reconstruction:
     """Find the draws of a problem, and solve it, or another that stands for it.
 
-    ``use_distinct``, ``seed_search``: as for :func:`reconstruct`.
+    ``seed_search``: as for :func:`reconstruct`.
     """
     if problem.seed < 0:
         raise BadInput(f"seed must be 0 or more, not {problem.seed}")
@@ -229,7 +213,7 @@ def rebuild(
                 release, fold_notes = with_fold_rows(
                     release,
                     lambda fold, time_limit: rebuild(
-                        replace(one, release=fold), True, seed_search, time_limit
+                        replace(one, release=fold), seed_search, time_limit
                     ),
                     clock,
                 )
@@ -238,10 +222,10 @@ def rebuild(
             try:
                 problem = find_draws(problem, seed_search, clock)
             except SeveralNumbers as numbers:
-                return _of_one_number(problem, numbers, use_distinct, seed_search, clock)
+                return _of_one_number(problem, numbers, seed_search, clock)
             several = any(part.rows is None for part in release.parts)
-            joined = clock.part(_JOINED_SHARE * clock.left) if several else clock
-            answer = _solved(problem, use_distinct, joined, alone=alone)
+            joined = clock.part(SCHEDULE.joined_share * clock.left) if several else clock
+            answer = _solved(problem, joined, alone=alone)
             others = _stand_ins(problem) if answer.status in ("unknown", "infeasible") else []
             for k, (other, instead_of, place) in enumerate(others):
                 if place and clock.stopped:
@@ -250,9 +234,9 @@ def rebuild(
                     continue
                 part = clock.part(clock.left / (len(others) - k))
                 if place:
-                    found = rebuild(other, use_distinct, seed_search, part)
+                    found = rebuild(other, seed_search, part)
                 else:
-                    found = _solved(other, use_distinct, part, alone=alone)
+                    found = _solved(other, part, alone=alone)
                 if found.status not in instead_of:
                     more = (ALONE(where=place),) if place else ()
                     answer = replace(found, draws=answer.draws, notes=(*found.notes, *more))
@@ -260,9 +244,8 @@ def rebuild(
 
 
 def _of_one_number(
-    problem: Problem, several: SeveralNumbers, use_distinct: bool | Literal["both"],
-    seed_search: int, clock: Clock,
-) -> Reconstruction:  # fmt: skip
+    problem: Problem, several: SeveralNumbers, seed_search: int, clock: Clock
+) -> Reconstruction:
     """Try the numbers of rows that fit, until rows meet all sums; else take the likeliest.
 
     With another number, some row would be missing in many sums, or too many be in them. Raises
@@ -272,7 +255,7 @@ def _of_one_number(
     for n_rows in several.numbers:
         one = replace(problem, release=replace(problem.release, n_rows=n_rows))
         with suppress(NotCovered):
-            answer = rebuild(one, use_distinct, seed_search, clock.part(clock.left / 2))
+            answer = rebuild(one, seed_search, clock.part(clock.left / 2))
             if answer.evidence.startswith(DrawnLossSums.kind) and answer.X is not None:
                 found.append(answer)
         # Of cells that are not listed, what is found is too rough to tell numbers apart.
@@ -315,9 +298,7 @@ def _stand_ins(problem: Problem) -> list[tuple[Problem, tuple[str, ...], str]]:
     return out
 
 
-def _solved(
-    problem: Problem, use_distinct: bool | Literal["both"], clock: Clock, *, alone: bool
-) -> Reconstruction:
+def _solved(problem: Problem, clock: Clock, *, alone: bool) -> Reconstruction:
     """Solve by a boosted model's sums, and where these are too large or of no use, by counts.
 
     ``alone``: whether nothing is known beside the model.
@@ -328,7 +309,7 @@ def _solved(
     if ensemble is not None and fitting is not None and fitting.of_classes and not problem.hidden:
         # Counts alone may say which rows there are where sums take too long.
         counted = all(tree.totals is not None for tree in problem.release.trees)
-        share = _DRAWN_SHARE if counted and problem.draws is not None else 1.0
+        share = SCHEDULE.drawn_sums_share if counted and problem.draws is not None else 1.0
         try:
             with refused():
                 part = clock if share == 1.0 else clock.part(share * clock.left)
@@ -340,12 +321,12 @@ def _solved(
             unlisted = by_sums.X is not None and by_sums.cells != ENUMERATED
             if share == 1.0 or by_sums.status != "unknown" or clock.stopped or unlisted:
                 return by_sums
-            by_counts = solve(_by_counts(problem, alone=alone), use_distinct, clock)
+            by_counts = solve(_by_counts(problem, alone=alone), clock)
             return by_sums if by_counts.status == "unknown" else by_counts
     if alone:
         problem = _by_counts(problem, alone=True)
     try:
-        return solve(problem, use_distinct, clock)
+        return solve(problem, clock)
     except NotCovered as no_counts:
         if not too_large:
             raise
@@ -359,14 +340,14 @@ def _by_sums(problem: Problem, ensemble: Ensemble, clock: Clock) -> Reconstructi
     A wrong rate may take all its time, and end without rows.
     """
     assumed = ensemble.fitting is not None and ensemble.fitting.assumed
-    rates = dict.fromkeys((ensemble.learning_rate, *(_RATES if assumed else ())))
+    rates = dict.fromkeys((ensemble.learning_rate, *(SCHEDULE.learning_rates if assumed else ())))
     late: Reconstruction | None = None
     for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
         with_rate = replace(ensemble, learning_rate=rate)
         candidate = replace(problem, release=replace(problem.release, ensemble=with_rate))
-        share = _FIRST_SHARE if left == len(rates) > 1 else 1.0 / left
+        share = SCHEDULE.default_rate_share if left == len(rates) > 1 else 1.0 / left
         try:
-            answer = solve(candidate, False, clock.part(share * clock.left))
+            answer = solve(candidate, clock.part(share * clock.left))
         except NotCovered:
             if late is None and (left == 1 or clock.stopped):
                 raise
@@ -442,7 +423,6 @@ def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:
         interval_columns=inputs.holding(answer.interval_columns),
         notes=(*answer.notes, *inputs.notes()),
         without_population=_other_in_input(answer.without_population, inputs),
-        without_distinct=_other_in_input(answer.without_distinct, inputs),
     )
 
 

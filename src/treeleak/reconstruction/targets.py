@@ -29,6 +29,7 @@ from treeleak.evidence import Evidence, KnownDraws
 from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
 from treeleak.partition import Geometry
 from treeleak.partition.atoms import rules_hold
+from treeleak.reconstruction.schedule import SCHEDULE
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.release import Release
 from treeleak.release.row_facts import RowFacts
@@ -284,13 +285,6 @@ def majority_value(votes_cast: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(number > 0, values, np.nan), np.where(number > 0, share, 0.0)
 
 
-_MOST_ROWS = 400
-"""Rows that may change places, at most: each is held against each ..."""
-_MOST_ENTRIES = 2**25
-"""... and leaves in which they are looked at."""
-_MOST_TIMES = 20
-
-
 @dataclass(frozen=True, eq=False)
 class _Variants:
     """Rows as they are, and with another atom of one attribute."""
@@ -323,11 +317,11 @@ def by_targets(answer: Answer, evidence: Evidence, known: Draws | None, clock: C
     atoms = values.atom_of[rows.values[:, :-1]] - values.atom_start[:-2]
     open_ = np.flatnonzero(~rows.proved & evidence.drawn)
     n_entries = len(open_) * int(geometry.radix.sum() + 1) * len(draws)
-    if not 1 < len(open_) <= _MOST_ROWS or n_entries > _MOST_ENTRIES:
+    if not 1 < len(open_) <= SCHEDULE.exchanged_rows or n_entries > SCHEDULE.exchanged_leaves:
         return answer
     start = np.append(0, np.cumsum(geometry.radix))
     moved = atoms.copy()
-    for _ in range(_MOST_TIMES):
+    for _ in range(SCHEDULE.exchange_rounds):
         variants = _variants(geometry, moved[open_], draws[:, open_], leaf_targets)
         if (variants.agreed[:, 0] == 1.0).all():
             break

@@ -50,7 +50,6 @@ class RowCount:
 def count_rows(
     release: Release,
     n_rows: int | None = None,
-    use_distinct: bool = True,
     reachable: Sequence[BoolArray] | None = None,
 ) -> RowCount:
     """Find the number of training rows behind hidden draws or noisy counts.
@@ -63,11 +62,10 @@ def count_rows(
     Behind noise, the number is the median: where the noise hides the rows, the likeliest number is
     often 1, and nobody trains on one row. The interval is the shortest that holds 95 %.
 
-    ``n_rows``: what the user says. ``use_distinct``: heed the numbers of distinct rows.
-    ``reachable``: per tree, which of its leaves a row can reach. Noisy counts of the others are
-    noise alone, and are left out. Raises BadInput if the user's number is too small for some tree,
-    or no number fits the noise. Raises NotCovered if a tree counts nothing, or nothing bounds the
-    number.
+    ``n_rows``: what the user says. ``reachable``: per tree, which of its leaves a row can reach.
+    Noisy counts of the others are noise alone, and are left out. Raises BadInput if the user's
+    number is too small for some tree, or no number fits the noise. Raises NotCovered if a tree
+    counts nothing, or nothing bounds the number.
     """
     least, drawn, hit = 1, [], []
     sampling = release.sampling
@@ -79,7 +77,7 @@ def count_rows(
         distinct = None
         if isinstance(sampling, Subsample):
             distinct = drawn[-1]
-        elif use_distinct and tree.distinct is not None:
+        elif tree.distinct is not None:
             distinct = int(tree.distinct[tree.leaves].sum())
         if distinct is not None:
             hit.append((distinct, drawn[-1]))

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.search_space import LOOSE, TIGHT, Chain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.solvers.integer import IntegerProblem, NoSolution
@@ -17,15 +18,6 @@ from treeleak.core.parallel import run_all
 
 N_WORLDS = 10
 """Worlds that are drawn at least."""
-_MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
-"""Worlds that are drawn at most, and the steps that all beyond the least may take together."""
-_SHORTER, _LEAST_STEPS = 16, 20_000
-"""How many times shorter than usual the first runs are, and of what length at least."""
-_AT_ONCE, _LONGER = 2, 2
-"""Runs at a time, and how many times longer the next ones are if one missed counts."""
-_MIX, _STEP_WORK = 1.0, 1e-7
-"""Work for the integer solver (about seconds) to combine runs that miss some counts; and to solve
-the whole, for each step of a run: about as long."""
 
 
 def several_worlds(
@@ -59,29 +51,32 @@ def several_worlds(
     # Made once, before the threads ask for them.
     _ = space.neighbour, space.packed_target
     usual, chains, met = space.default_steps(), list[Chain](), list[Chain]()
-    steps = max(usual // _SHORTER, _LEAST_STEPS)
+    steps = max(usual // SCHEDULE.first_run_factor, SCHEDULE.least_steps)
     while not clock.stopped and len(met) < (wanted or _worlds_of(steps)):
         begin = clock.seconds
         schedule = LOOSE if steps <= usual else TIGHT
         first = seed + len(chains)
         near = space.near_weights
-        jobs = [partial(near, search.w, steps, first + i, clock, schedule) for i in range(_AT_ONCE)]
+        jobs = [
+            partial(near, search.w, steps, first + i, clock, schedule)
+            for i in range(SCHEDULE.runs_at_once)
+        ]
         chains += (tried := run_all(jobs))
         met += [c for c in tried if c.misfit == 0]
         least = min(c.misfit for c in chains)
         clock.record(least)
         clock.report_progress(stage, 0.7 * len(met) / (wanted or _worlds_of(steps)), least)
         missed = sum(c.misfit > 0 for c in tried)
-        if missed == _AT_ONCE or (missed and steps < usual):
-            steps *= _LONGER
+        if missed == SCHEDULE.runs_at_once or (missed and steps < usual):
+            steps *= SCHEDULE.run_growth
         if steps > usual and not (met or exact):
             points = np.unique(np.concatenate([c.points for c in chains]))
-            exact = combined(search, points, problem, _MIX, clock, seed)
+            exact = combined(search, points, problem, SCHEDULE.combining_work, clock, seed)
             if not exact and problem is not None and problem.tractable:
-                exact = problem.solutions(clock, _STEP_WORK * steps, seed)
+                exact = problem.solutions(clock, SCHEDULE.work_per_step * steps, seed)
         # What would take longer than is left is not begun, where there is an answer.
-        late = _LONGER * (clock.seconds - begin) > clock.left
-        if (exact and steps > usual) or (met and (late or len(chains) >= _MORE_WORLDS)):
+        late = SCHEDULE.run_growth * (clock.seconds - begin) > clock.left
+        if (exact and steps > usual) or (met and (late or len(chains) >= SCHEDULE.most_worlds)):
             break
     worlds = [search.world_at(c.points, rng) for c in met or chains]
     if not met:
@@ -117,4 +112,4 @@ def combined(
 
 def _worlds_of(steps: int) -> int:
     """How many worlds are drawn by runs of so many steps."""
-    return int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
+    return int(np.clip(SCHEDULE.cheap_steps // steps, N_WORLDS, SCHEDULE.most_worlds))

@@ -18,6 +18,7 @@ import numpy as np
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence
 from treeleak.attacks.exact.annealing_runs import combined
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.world_chains import ChainContext, WorldChain
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, distance, middle
@@ -47,17 +48,6 @@ PLAN = Plan(
     least_sweeps=20.0, by_factors=True,
 )  # fmt: skip
 """Its first temperature is that of a missed count."""
-_DOUBTED = ((1.0, 1), (0.25, 2))
-"""Until some chain has found a world, what rows are like counts to such a power, for so many times
-as long: it keeps chains from places that some worlds need."""
-_COMBINED = 2.0
-"""Work for the integer solver (about two seconds each) to make a world of what all chains saw."""
-_DOUBT = 0.5
-"""Samples' worth of doubt in every share."""
-_MOST_SAMPLES, _MOST_ROWS = 180, 20_000
-"""Samples of which the middle is taken, and rows in all of them."""
-_WORTH = 0.01
-"""Share of its expected error that the nearest world must cost at least, or it is the answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +68,7 @@ class Learned:
         problem: IntegerProblem | None,
         clock: Clock,
         seed: int,
-        doubted: Sequence[tuple[float, int]] = _DOUBTED,
+        doubted: Sequence[tuple[float, int]] = SCHEDULE.doubted_priors,
     ) -> Learned:
         """Let chains look for worlds of system ``s``, until some chain has found one.
 
@@ -98,7 +88,7 @@ class Learned:
         around = search.space.neighbour[best.points[s]]
         ends = [chain.points[s] for chain in chains]
         points = np.unique(np.concatenate([self.seen[s], around[around >= 0], *ends]))
-        found = combined(search, points, problem, _COMBINED, clock, seed)
+        found = combined(search, points, problem, SCHEDULE.chains_combining_work, clock, seed)
         more = [best.at(s, search.spots(m, rng)) for m in found]
         return replace(self, chains=(*chains, *more))
 
@@ -131,7 +121,7 @@ class Learned:
         """
         between = tuple(self._between(s, rows) for s, rows in enumerate(worlds))
         error, least = self.error(worlds, seed), self.error(between, seed)
-        better = clearly_less(least, (1.0 - _WORTH) * error)
+        better = clearly_less(least, (1.0 - SCHEDULE.estimate_gain) * error)
         return (between, least) if better else (worlds, error)
 
     def error(self, rows: Sequence[Rows], seed: int) -> float:
@@ -162,7 +152,7 @@ class Learned:
         """Probability of each value; an interval, listed as one, holds many: none is certain."""
         n_open = np.maximum(np.diff(self.context.values.start), 2)
         likely = np.take_along_axis(share, chosen, axis=1)
-        return confidence(likely, self.middle.n_samples, _DOUBT, n_open)
+        return confidence(likely, self.middle.n_samples, SCHEDULE.sample_doubt, n_open)
 
     def _rows(self, s: int) -> slice:
         """Places of the rows of a system in a sample."""
@@ -208,7 +198,9 @@ def posterior_under_learned_prior(
         return None
     samples = together(target, run.drawn, fitted(target, run.drawn)).weighed()
     seen = tuple(np.unique(points) for points in context.points(samples.atoms))
-    most = int(np.clip(_MOST_ROWS // max(context.n_rows, 1), 20, _MOST_SAMPLES))
+    most = int(
+        np.clip(SCHEDULE.most_sampled_rows // max(context.n_rows, 1), 20, SCHEDULE.most_samples)
+    )
     judges = samples.judges.thinned(most // 4)
     centre = middle(samples.makers.thinned(most), target, clock, judges, seed)
     return Learned(context, target, samples, centre, tuple(run.chains), seen)

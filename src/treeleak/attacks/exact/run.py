@@ -22,6 +22,7 @@ from treeleak.attacks.exact.posterior_under_learned_prior import (
     Learned,
     posterior_under_learned_prior,
 )
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.worlds import Solution, SolutionSampler
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
@@ -36,14 +37,6 @@ from treeleak.evidence.systems import NO_PLACE, unplaced
 from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.side_information import NOTHING, SideInformation
-
-_PROMISING, _WIDE = 12, 3
-"""Open cells per equation up to which the integer solver is asked at all, and from which it is not
-asked first where walks learn what rows are like."""
-_FIRST_TRY, _PROOF, _WIDE_PROOF = 1.0, 1.5, 0.3
-"""Work for the integer solver (about seconds): before walks, and for proofs after them."""
-_TWO = 2
-"""Values of a column up to which shares of worlds are right as they are."""
 
 
 def exact(
@@ -78,7 +71,10 @@ def exact(
         answer = by_walking(constraints, values, clock, seed, str(why))
     else:
         answer = of_cells(evidence, partition, values, clock, seed, side_info)
-    if isinstance(evidence, ExactCounts) and (np.diff(values.start[:-1]) > _TWO).any():
+    if (
+        isinstance(evidence, ExactCounts)
+        and (np.diff(values.start[:-1]) > SCHEDULE.plain_values).any()
+    ):
         answer = replace(answer, rows=led_astray(answer.rows, values))
     return answer
 
@@ -218,10 +214,10 @@ def _state_of(problem: IntegerProblem, tried: bool, clock: Clock, seed: int) -> 
     if problem.bounds.determined:
         exact = [problem.bounds.lower]
     elif tried and _promising(problem):
-        exact = problem.solutions(clock, _FIRST_TRY, seed)
+        exact = problem.solutions(clock, SCHEDULE.first_work, seed)
     common, proved = problem.bounds.lower, problem.bounds.determined
     if exact and not proved:
-        common, proved, more = problem.always(exact, clock, _FIRST_TRY, seed)
+        common, proved, more = problem.always(exact, clock, SCHEDULE.first_work, seed)
         exact += more
     known = _known(problem.bounds, common, proved, system.n_rows)
     return _SystemState(problem, exact, known, proved)
@@ -255,7 +251,11 @@ def _solved(
         clock.report_progress(f"proving rows of {problem.system.name}", 0.9)
         worlds = (*found, *([] if learned is None else learned.worlds(k)), final)
         histograms = [search.histogram(w) for w in worlds if w.misfit == 0]
-        limit = _WIDE_PROOF if learned is not None and _wide(problem) else _PROOF
+        limit = (
+            SCHEDULE.wide_proof_work
+            if learned is not None and _wide(problem)
+            else SCHEDULE.proof_work
+        )
         common, proved, _ = problem.always([*state.exact, *histograms], clock, limit, seed)
         known = _known(problem.bounds, common, proved, problem.system.n_rows)
     clock.report_progress(stage, 1.0, final.misfit)
@@ -263,12 +263,14 @@ def _solved(
 
 
 def _promising(problem: IntegerProblem) -> bool:
-    return problem.tractable and len(problem.free) < _PROMISING * len(problem.equations)
+    return problem.tractable and len(problem.free) < SCHEDULE.promising_cells * len(
+        problem.equations
+    )
 
 
 def _wide(problem: IntegerProblem) -> bool:
     """Whether walks find worlds sooner than the integer solver does."""
-    return len(problem.free) >= _WIDE * len(problem.equations)
+    return len(problem.free) >= SCHEDULE.wide_cells * len(problem.equations)
 
 
 def _known(found: Bounds, common: IntArray, proved: bool, n_rows: int) -> Bounds:

@@ -7,16 +7,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.world_kernels import Places, walk
 from treeleak.attacks.posterior.draw_kernels import Prior
 from treeleak.core.arrays import FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-_PER_COLUMN = 4.0
-"""Missed counts that a column's worth of expected distance weighs as much as."""
-_STAGES = 64
-"""Temperatures of a run, and looks at the clock."""
 _NONE = np.zeros(0, dtype=np.int32)
 EVEN = Prior(
     _NONE, _NONE.reshape(0, 0), _NONE.astype(np.int64), np.zeros(0), False,
@@ -24,8 +21,6 @@ EVEN = Prior(
 )  # fmt: skip
 """No preference beside the tilt."""
 
-_STEPS_PER_MOVE = 3500
-"""Steps of a draw for each row and each atom it may take."""
 
 MAX_NEIGHBOURS = 2**27
 """Entries of the table of neighbouring points: 512 MiB."""
@@ -204,7 +199,9 @@ class SearchSpace:
 
     def default_steps(self) -> int:
         """Length of a run that usually meets all counts: it grows with rows times moves."""
-        return int(np.clip(_STEPS_PER_MOVE * self.n_rows * self.n_atoms, 200_000, 60_000_000))
+        return int(
+            np.clip(SCHEDULE.steps_per_move * self.n_rows * self.n_atoms, 200_000, 60_000_000)
+        )
 
     @property
     def can_move(self) -> bool:
@@ -238,7 +235,7 @@ class SearchSpace:
 
         ``cost``, shape (n_rows, n_atoms): expected distance of each atom, row by row.
         """
-        scaled = np.ascontiguousarray(_PER_COLUMN * cost, dtype=np.float32)
+        scaled = np.ascontiguousarray(SCHEDULE.counts_per_column * cost, dtype=np.float32)
         rng = np.random.default_rng(seed)
         return self._run(start, np.zeros(len(self.code)), scaled, steps, NEAR, rng, clock)
 
@@ -257,12 +254,12 @@ class SearchSpace:
         least = np.array([np.abs(residual).sum(), cost[row, self.value[rows[: len(cost)]]].sum()])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         places = self.places(tilt, np.zeros((len(self.code), 0), dtype=np.int16))
-        for temperature in np.geomspace(schedule.hot, schedule.cold, _STAGES):
+        for temperature in np.geomspace(schedule.hot, schedule.cold, SCHEDULE.run_stages):
             if clock.stopped or not (len(cost) or least[0]):
                 break
             walk(
-                -(-steps // _STAGES), temperature, schedule.swaps, not len(cost), rows, log_prior,
-                residual, places, EVEN, _NONE, cost, best, least, state,
+                -(-steps // SCHEDULE.run_stages), temperature, schedule.swaps, not len(cost), rows,
+                log_prior, residual, places, EVEN, _NONE, cost, best, least, state,
             )  # fmt: skip
         return Chain(best, int(least[0]))
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.world_kernels import Places, set_log_priors, walk
 from treeleak.attacks.exact.worlds import SolutionSampler
 from treeleak.attacks.posterior.chains import as_prior, hierarchy_of
@@ -27,16 +28,6 @@ from treeleak.core.compiled import copied
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
-
-_MANY, _COLDEST = 20, 0.25
-"""Equations of a row from which on a missed count costs no more than a factor e of what rows are
-like; least temperature where rows stand in few."""
-_RELEARN = 40.0
-"""Sweeps between two redraws of what rows are like."""
-_SWAPS = 0.3
-"""Share of the moves in which two rows exchange atoms."""
-_THAW, _FROST, _STAGES = 1.2, 0.6, 40
-"""Temperatures from and to which a chain cools that looks for a world, and stages of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +58,7 @@ class ChainContext:
         grid = grid_without_table(geometry, radix, values)
         spaces = [s.space for s in searches if len(s.space.packed)]
         n = max((float((s.packed >= 0).sum(axis=1).mean()) for s in spaces), default=0.0)
-        warm = float(np.clip(n / _MANY, _COLDEST, 1.0))
+        warm = float(np.clip(n / SCHEDULE.many_equations, SCHEDULE.coldest, 1.0))
         return cls(tuple(searches), geometry, values, tuple(fixed), grid, warm)
 
     @cached_property
@@ -172,7 +163,7 @@ class WorldChain:
 
         ``temperature``: that of samples is 1, whatever a missed count costs there.
         """
-        turns, out, done = max(round(sweeps / _RELEARN), 1), self, (0, 0)
+        turns, out, done = max(round(sweeps / SCHEDULE.learning_sweeps), 1), self, (0, 0)
         for _ in range(turns):
             if clock.stopped:
                 break
@@ -192,7 +183,7 @@ class WorldChain:
             if space.can_move:
                 free = np.zeros((0, space.n_atoms), dtype=np.float32)
                 done += walk(
-                    steps, temperature, _SWAPS, until_met, out.points[s], out.log_prior[s],
+                    steps, temperature, SCHEDULE.swaps, until_met, out.points[s], out.log_prior[s],
                     out.residual[s], context.places[s], out.prior, context.grid.radix, free,
                     np.zeros(0, dtype=np.int64), np.zeros(2), out.rng,
                 )  # fmt: skip
@@ -205,10 +196,12 @@ class WorldChain:
         """
         prior = self.prior
         out = self.under(prior._replace(log_share=power * prior.log_share))
-        for temperature in np.geomspace(_THAW, _FROST, longer * _STAGES):
+        for temperature in np.geomspace(
+            SCHEDULE.thaw, SCHEDULE.frost, longer * SCHEDULE.frost_stages
+        ):
             if clock.stopped:
                 break
-            out, _ = out.moved(_RELEARN, temperature, only=s, until_met=True)
+            out, _ = out.moved(SCHEDULE.learning_sweeps, temperature, only=s, until_met=True)
             if out.misfit_of(s) == 0:
                 break
         return self.at(s, out.points[s], out.rng)

@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, confidence
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.exact.schedule import SCHEDULE
 from treeleak.attacks.exact.search_space import SearchSpace
 from treeleak.attacks.kernels import pair_costs
 from treeleak.attacks.solvers.integer import Bounds
@@ -30,11 +31,6 @@ from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.density import Density
-
-_ROUNDS, _FEW_ROUNDS, _LARGE = 12, 4, 2_000_000
-"""Rounds of maximum entropy, fewer from so many incidences on."""
-_PLACED, _SHORTER = 2, 8
-"""Worlds from which the nearest one is looked for, and how much shorter than a usual run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +117,9 @@ class SolutionSampler:
                 binaries=values.binaries,
                 log_population=likely,
                 known_binaries=values.known_binaries,
-                rounds=_ROUNDS if space.signature.size <= _LARGE else _FEW_ROUNDS,
+                rounds=SCHEDULE.entropy_rounds
+                if space.signature.size <= SCHEDULE.large_system
+                else SCHEDULE.few_entropy_rounds,
             )
             w, tilt = fitted.w, fitted.tilt
         marginal = fixed_atoms.copy()
@@ -189,9 +187,12 @@ class SolutionSampler:
             _, j = linear_sum_assignment(pair_costs(atom_cost, rows, atoms, rows))
             return points[j]
 
-        near = sorted(map(placed, starts), key=paid)[:_PLACED]
+        near = sorted(map(placed, starts), key=paid)[: SCHEDULE.nearest_starts]
         if self.can_move and not self.learned:
-            steps, settle = self.space.default_steps() // _SHORTER, self.space.near_rows
+            steps, settle = (
+                self.space.default_steps() // SCHEDULE.nearest_run_factor,
+                self.space.near_rows,
+            )
             jobs = [
                 partial(settle, p, atom_cost, steps, seed + i, clock) for i, p in enumerate(near)
             ]
@@ -321,14 +322,6 @@ class SolutionSampler:
         return sure
 
 
-_LEARNING_ROUNDS = 4
-_TOO_MANY_ATOMS = 2**22
-"""Atoms of all points together from which nothing is learned: it would take seconds."""
-
-_TAIL = 4.0
-"""Standard deviations above the rows due at a point, from which no more are thought of."""
-
-
 def likely_points(
     atoms: IntArray, cell: IntArray, m: IntArray, values: ValueIndex
 ) -> FloatArray | None:
@@ -345,11 +338,11 @@ def likely_points(
     m : int array, shape (n_cells,)
         Rows in each cell.
     """
-    if atoms.size > _TOO_MANY_ATOMS or not m[cell].any():
+    if atoms.size > SCHEDULE.learned_atoms or not m[cell].any():
         return None
     rows, radix = atoms - values.atom_start[:-1], np.diff(values.atom_start)
     log = np.zeros(len(rows))
-    for _ in range(_LEARNING_ROUNDS):
+    for _ in range(SCHEDULE.point_rounds):
         highest = np.full(len(m), -np.inf)
         np.maximum.at(highest, cell, log)
         mass = np.exp(log - highest[cell])
@@ -382,7 +375,9 @@ def most_in_common(cell: IntArray, weight: FloatArray, m: IntArray) -> IntArray:
     p = np.divide(weight, mass[cell], out=np.zeros(len(cell)), where=mass[cell] > 0)
     size = m[cell]
     due = size * p
-    times = np.minimum(size, np.ceil(due + _TAIL * np.sqrt(due) + 1).astype(np.int64))
+    times = np.minimum(
+        size, np.ceil(due + SCHEDULE.tail_deviations * np.sqrt(due) + 1).astype(np.int64)
+    )
     point = np.repeat(np.arange(len(cell)), times)
     before = np.arange(len(point)) - np.repeat(np.cumsum(times) - times, times)
     gain = np.asarray(binom.sf(before, size[point], p[point]))

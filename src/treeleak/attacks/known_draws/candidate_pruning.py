@@ -14,15 +14,9 @@ from scipy.special import entr
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, fit
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
-
-_UNLIKELY = (1e-12, 1e-24)
-"""A candidate this much less likely than the row's best is set aside: at first, and if what is
-left meets no counts. After a hundred evaluations over 5,000 rows, one in a thousand rows was in a
-place that looked a million times less likely than another, and none in one of 1e-12."""
-_ROUND, _ROUNDS = 100, 8
-"""Evaluations with the likely candidates until all are looked at again, and how often that is."""
 
 Report = Callable[[RowProblem, Fit], None]
 HARDLY = 1e-6
@@ -50,9 +44,9 @@ def fit_likely(
     ``expected``, shape (n_pairs,): rows that the population lets expect in each pair. No fit comes
     back where narrowing alone leaves every row one candidate.
     """
-    now, shares = first, list(_UNLIKELY)
+    now, shares = first, list(SCHEDULE.unlikely_candidate)
     found: tuple[RowProblem, Fit] | None = None
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.likely_rounds):
         try:
             part = problem.only(likely_candidates(problem, now.u, shares[0])).narrowed(clock)
             if not part.n_open:
@@ -69,23 +63,29 @@ def fit_likely(
             break
         now = _go_on(problem, last, expected, clock, report, 1)
     if found is None:
-        found = problem, _go_on(problem, first, expected, clock, report, _ROUND * _ROUNDS)
+        found = (
+            problem,
+            _go_on(
+                problem,
+                first,
+                expected,
+                clock,
+                report,
+                SCHEDULE.likely_evaluations * SCHEDULE.likely_rounds,
+            ),
+        )
     return found
 
 
 def _go_on(
     part: RowProblem, now: Fit, expected: FloatArray | None, clock: Clock, report: Report,
-    evaluations: int = _ROUND,
+    evaluations: int = SCHEDULE.likely_evaluations,
 ) -> Fit:  # fmt: skip
     reference = None if expected is None else np.log(expected[part.pair])[part.column]
     return fit(
         part, clock, reference=reference, start=now.multipliers, evaluations=evaluations,
         report=lambda fit: report(part, fit),
     )  # fmt: skip
-
-
-_LEAST_VARIANCE = 1e-9
-_ROUNDING = 1.0 / 12.0
 
 
 def entropy_left(problem: RowProblem, u: FloatArray, least: float = -np.inf) -> float:
@@ -118,8 +118,10 @@ def _counts_say(problem: RowProblem, u: FloatArray, t: int) -> float:
         both = np.add.reduceat(_covariance(share, draws), starts, axis=1)
         seen = _covariance(np.add.reduceat(share, starts, axis=1), np.minimum(draws, 1))
         covariance = np.block([[covariance, both], [both.T, seen]])
-    open_ = np.diag(covariance) > _LEAST_VARIANCE
-    covariance = covariance[np.ix_(open_, open_)] + _ROUNDING * np.eye(int(open_.sum()))
+    open_ = np.diag(covariance) > SCHEDULE.open_variance
+    covariance = covariance[np.ix_(open_, open_)] + SCHEDULE.rounding_variance * np.eye(
+        int(open_.sum())
+    )
     return 0.5 * float(np.linalg.slogdet(2.0 * np.pi * np.e * covariance)[1])
 
 

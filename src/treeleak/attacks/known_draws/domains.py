@@ -20,6 +20,7 @@ from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
 from treeleak.attacks.known_draws.out_of_bag import RowSums, narrow_sums
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, IntArray, bits_set, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
@@ -27,25 +28,12 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 
-_PROBED, _AT_ONCE = 64, 32
-"""Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
-_JOINED, _COUNTED = 128, 16
-"""Rows, and trees, between two looks at the clock where less work is done for each."""
 MOST_BOXES, MORE_BOXES = 20_000, 100_000
 """Boxes into which a row's is cut at most, where leaves are too many to be compared: at first, and
 where nothing else moves."""
 Note = Callable[[str, NDArray[np.uint64], NDArray[np.uint64]], None]
 """Takes the name of the loop that took a step, and the domains before it and after: what went can
 be held against reasons, for each step looks at one row alone, or at one tree alone."""
-_FEW_PLACES = 2.0
-"""Leaves of a tree for each attribute with a test, from which on narrowing mostly leaves each row
-few places. So it was in 20 of 23 runs of ``known_raw`` above it (stroke, diabetes and adult of 200
-rows, mixed, stroke of 500), and in two of four below it (credit of 100)."""
-_FEW = 1.0
-"""Open leaves for each tree that drew a row up to which sums over the other trees are used early:
-with more, they take long and say little."""
-_MOST_CLOSED = 2**29
-"""Most pairs of a row and a leaf in a table of bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +120,7 @@ class Domains:
     @property
     def promising(self) -> bool:
         """Whether narrowing will probably leave each row few places."""
-        return self.leaves_per_column >= _FEW_PLACES
+        return self.leaves_per_column >= SCHEDULE.promising_leaves
 
     @property
     def look(self) -> str:
@@ -156,7 +144,7 @@ class Domains:
             If that takes too large a table.
         """
         start = self.evidence.geometry.leaf_start
-        if len(label) * int(start[-1]) > _MOST_CLOSED:
+        if len(label) * int(start[-1]) > SCHEDULE.closed_pairs:
             raise GridTooLarge(f"{len(label):,} rows in {start[-1]:,} leaves: too many")
         tree = np.repeat(np.arange(len(start) - 1), np.diff(start))
         place = 64 * self.boxes.word_start[tree] + np.arange(start[-1]) - start[tree]
@@ -210,11 +198,20 @@ class Domains:
                 each(join, rows, joined, *leaves, *fast, went)
                 self._narrow_sums(each, rows, changed)
                 bad = each(
-                    kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
+                    kernels.count_trees,
+                    trees,
+                    SCHEDULE.counted_trees,
+                    *known,
+                    evidence.n,
+                    d,
+                    *where,
+                    changed,
                 )
                 if bad >= 0:
                     return bad
-                few = self.open_leaves <= _FEW * (evidence.draws > 0).sum(axis=0)
+                few = self.open_leaves <= SCHEDULE.out_of_bag_leaves * (evidence.draws > 0).sum(
+                    axis=0
+                )
                 changed |= self._use_sums(few)
                 due |= changed | went
                 open_leaves = self.open_leaves
@@ -232,7 +229,9 @@ class Domains:
                         if changed.any():
                             break
                         return -1
-                    rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
+                    rows = ready[
+                        np.argsort(open_leaves[ready], kind="stable")[: SCHEDULE.probed_rows]
+                    ]
                     due[rows] = False
                     each(probe, rows, probed, *leaves, *slow, changed)
         return -1
@@ -242,7 +241,7 @@ class Domains:
             return
         rows = rows[(sums.beside[:, rows] & (self.draws[:, rows] > 0)).any(axis=0)]
         where = self.evidence.geometry.leaf_start, self.boxes.word_start
-        each(narrow_sums, rows, _JOINED, self.bits, sums, *where, changed)
+        each(narrow_sums, rows, SCHEDULE.joined_rows, self.bits, sums, *where, changed)
 
     def _use_sums(self, rows: BoolArray) -> BoolArray:
         """Open the leaves of trees that did not draw rows; say of which rows that is new."""
@@ -267,11 +266,11 @@ class Domains:
         """
         boxes = self.boxes
         if boxes.compared:
-            return (kernels.join, _JOINED, boxes.meets), (
-                kernels.probe, _AT_ONCE, boxes.meets, _PROBED,
+            return (kernels.join, SCHEDULE.joined_rows, boxes.meets), (
+                kernels.probe, SCHEDULE.probed_rows, boxes.meets, SCHEDULE.probed_leaves,
             )  # fmt: skip
         few, many = (
-            (box_kernels.refine, _AT_ONCE, boxes.forest, boxes.depth, most)
+            (box_kernels.refine, SCHEDULE.probed_rows, boxes.forest, boxes.depth, most)
             for most in (MOST_BOXES, MORE_BOXES)
         )
         return few, many

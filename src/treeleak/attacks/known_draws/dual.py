@@ -32,20 +32,14 @@ from scipy.optimize import minimize
 
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.attacks.known_draws.softmax import Softmax, even, scores
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
 
-_MEMORY = 15
-_TOLERANCE = 1e-4
-# The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
-_PATIENCE, _PROGRESS = 40, 0.08
 _BITS, _LARGEST, _MOST = 2.0**20, 2**36, 2**62
-# A count is a whole number: it says no more than this variance allows.
-_LEAST_VARIANCE = 0.5
-_MOST_REACTION = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +115,9 @@ def fit(
         x = origin.copy()
         x[where] = multipliers
         seen.append(min([value, *seen[-1:]]))
-        stuck = len(seen) > _PATIENCE and (
-            seen[-_PATIENCE] - seen[-1] < _PROGRESS * abs(seen[-_PATIENCE])
+        stuck = len(seen) > SCHEDULE.dual_patience and (
+            seen[-SCHEDULE.dual_patience] - seen[-1]
+            < SCHEDULE.dual_progress * abs(seen[-SCHEDULE.dual_patience])
         )
         now = Fit(softmax.u, x, choice, part.misfit(choice) + closed, stuck)
         latest[:] = [now]
@@ -135,7 +130,8 @@ def fit(
         return value, coordinates.gradient(expected - target)
 
     options: Any = {
-        "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
+        "maxcor": SCHEDULE.dual_memory, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0,
+        "gtol": SCHEDULE.dual_gradient,
     }  # fmt: skip
     first = np.zeros(len(coordinates.open_))
     with Pool() as pool, suppress(_Done):
@@ -229,22 +225,19 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
             for i in range(THREADS)
         ]
         run_all(jobs, pool=pool)
-        var_n = np.maximum(var_n, _LEAST_VARIANCE)
+        var_n = np.maximum(var_n, SCHEDULE.count_variance)
         if len(problem.d):
-            both = np.repeat(np.maximum(var_d, _LEAST_VARIANCE), n_classes)
+            both = np.repeat(np.maximum(var_d, SCHEDULE.count_variance), n_classes)
             determinant = np.maximum(var_n * both - cov**2, 0.05 * var_n * both)
             gain = 0.5 * (b**2 * both - 2 * b * cov + var_n) / determinant
         else:
             gain = 0.5 * b**2 / var_n
         jobs = [
-            partial(kernels.reaction, share, rows, u, gain, _MOST_REACTION, out) for share in shares
+            partial(kernels.reaction, share, rows, u, gain, SCHEDULE.most_reaction, out)
+            for share in shares
         ]
         run_all(jobs, pool=pool)
     return out
-
-
-_LEAST = 0.25
-"""Least curvature that is assumed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +268,7 @@ class Coordinates:
         b = problem.draws.astype(float)
         mean = (b**2).sum(axis=1) / np.maximum(b.sum(axis=1), 1.0)
         again = np.repeat(mean, np.diff(problem.first))
-        left = n * np.maximum(again - along.ravel(), _LEAST)
+        left = n * np.maximum(again - along.ravel(), SCHEDULE.least_curvature)
         open_ = np.flatnonzero(np.append(used, used.reshape(-1, n_classes).any(axis=1)))
         return cls(origin, open_, _units(np.append(left, d)[open_]), along)
 
@@ -295,4 +288,4 @@ class Coordinates:
 
 
 def _units(curvature: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / np.sqrt(np.maximum(curvature, _LEAST)))
+    return np.asarray(1.0 / np.sqrt(np.maximum(curvature, SCHEDULE.least_curvature)))

@@ -12,6 +12,7 @@ from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
@@ -23,16 +24,6 @@ from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import DRAWS
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Binary, Schema
-
-_CAPS = (200, 2_000, 20_000)
-"""Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
-_PARTIAL = 64
-"""Choices in some of the trees that are followed for each candidate that a row may have: most end
-before the last tree."""
-_MOST_LISTED = 0.8
-"""Share of the rows that must be listed before more candidates of the others are."""
-_MOST = 1_000_000
-"""Most candidates of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +93,7 @@ def listed(domains: Domains, clock: Clock) -> Listing:
     Raises Unmet, with an equation that cannot be met.
     """
     clash, listing = domains.narrow(clock), None
-    for most in _CAPS:
+    for most in SCHEDULE.listed_candidates:
         while clash < 0 and not clock.stopped:
             listing, changed = _listed(domains, most, clock)
             if not changed.any():
@@ -110,7 +101,11 @@ def listed(domains: Domains, clock: Clock) -> Listing:
             clash = domains.narrow(clock, changed)
         if clash >= 0:
             raise Unmet(clash * domains.evidence.n.shape[1], whole=True)
-        if listing is None or listing.complete.all() or listing.complete.mean() < _MOST_LISTED:
+        if (
+            listing is None
+            or listing.complete.all()
+            or listing.complete.mean() < SCHEDULE.listed_rows
+        ):
             break
     return _listed(domains, 0, clock)[0] if listing is None else listing
 
@@ -149,7 +144,7 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     evidence, boxes, forest = domains.evidence, domains.boxes, domains.boxes.forest
     first, trees = domains.drawn
     start = evidence.geometry.leaf_start
-    room = max(_MOST // max(evidence.n_rows, 1), 1)
+    room = max(SCHEDULE.most_candidates // max(evidence.n_rows, 1), 1)
 
     def of(rows: IntArray) -> list[tuple[int, IntArray, NDArray[np.int32], IntArray]]:
         found = []
@@ -166,7 +161,7 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
             for row_trees in ways:
                 n = box_kernels.list_boxes(
                     k, domains.bits, row_trees, start, boxes.word_start, forest, boxes.depth,
-                    min(_PARTIAL * most, MORE_BOXES), leaves, label,
+                    min(SCHEDULE.partial_choices * most, MORE_BOXES), leaves, label,
                 )  # fmt: skip
                 if n >= 0:
                     meets = domains.meets_sums(k, leaves[:n, : len(row_trees)], row_trees)

@@ -23,6 +23,7 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.answer import Answer, Rows, Status, status_of
 from treeleak.attacks.consensus import MAX_ALIGNED
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.attacks.known_draws.search import Assignment
 from treeleak.attacks.posterior.bayes_estimate import BayesEstimate, middle, weighed
 from treeleak.attacks.posterior.chains import Chain
@@ -57,19 +58,15 @@ _PLAN = Plan(
 anywhere say more than long ones."""
 _NEAR = replace(_PLAN, cooling=0, between=35, hot=1.0)
 """From rows that meet all counts, where these may leave little else."""
-_FAR = 0.05
-"""Share of the draws that a dataset must not miss to be near the counts."""
 _LEAST_CHAINS = 8
 """With fewer, or with shorter walks, little is learned."""
-_STEPS = 5e5
-"""Steps of all chains in a second, as a rule: what walks will take before anything is laid out."""
 
 
 def seconds_needed(n_rows: int) -> float:
     """About how long walks take; infinite for more rows than a posterior is estimated for."""
     if n_rows > MAX_ALIGNED:
         return np.inf
-    return _LEAST_CHAINS * _PLAN.stages * _PLAN.sweeps * n_rows / _STEPS
+    return _LEAST_CHAINS * _PLAN.stages * _PLAN.sweeps * n_rows / SCHEDULE.steps_per_second
 
 
 def posterior_of_assignments(
@@ -117,7 +114,7 @@ def posterior_of_assignments(
     with suppress(NotCovered) if walked else nullcontext():
         walked += walk(None, _PLAN)
     missed = _all_missed(target, walked)
-    far = not walked or float(np.median(missed)) > _FAR * int(evidence.draws.sum())
+    far = not walked or float(np.median(missed)) > SCHEDULE.near_counts * int(evidence.draws.sum())
     if far and found.several and not found.misfit:
         # Most came to rest at rows unlike those that meet the counts.
         walked = walk(at, _NEAR)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from treeleak.attacks.answer import Rows, most_worlds
 from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.decisions import MOST_SURE, on_grid, rounded
 from treeleak.core.private import dataclass
@@ -17,19 +18,6 @@ from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.density import Density
-
-_ROUNDS = 3
-_POINTS = 4096
-"""Points of a cell that are looked at; of larger cells, evenly spaced ones."""
-_LEAST = 1e-3
-"""Probability of what is not proved, at least."""
-_OWN = 0.01
-"""Weight of the answer's own pair beside what is believed of a row."""
-
-_SEVERAL = 64
-"""Draws of a candidate, for each row, where there is no time for all."""
-_WORLDS = 40
-"""Datasets that are drawn, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +91,7 @@ def rows_from_marginals(
         else:
             log_w = population.log_boxes(atoms[:, :-1], atoms[:, :-1], atoms[:, -1])
         inside = points.within(log_w)
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.marginal_rounds):
         if population is None:
             log_w = points.product(marginal + values.atom_sizes / len(pair))
             inside = points.within(log_w)
@@ -129,7 +117,7 @@ def rows_from_marginals(
     chosen = values.cheapest(atoms, -prior)
     certain = proved[:, None] & points.single_valued[at] & values.single_valued[atoms]
     share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
-    confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, MOST_SURE))
+    confidence = np.where(certain, 1.0, np.clip(sure * share_of, SCHEDULE.least_open, MOST_SURE))
     worlds = drawn_worlds(share, row, points.owner, log_w, points.atoms)
     fixed = proved & points.single_valued[at].all(axis=1)
     return Rows(chosen, confidence, proved, bool(proved.all()), 0, worlds, fixed)
@@ -143,10 +131,12 @@ def sampled(problem: RowProblem, u: FloatArray) -> tuple[RowProblem, FloatArray]
     if not problem.n_open:
         return problem, u
     share = u / np.add.reduceat(u, problem.start[:-1])[problem.owner]
-    draws = (np.arange(_SEVERAL * problem.n_open) + 0.5) / _SEVERAL
+    draws = (
+        np.arange(SCHEDULE.draws_of_candidate * problem.n_open) + 0.5
+    ) / SCHEDULE.draws_of_candidate
     times = np.bincount(np.searchsorted(np.cumsum(share), draws), minlength=len(u))
     part = problem.only(times > 0)
-    return part, part.carried(problem, times / _SEVERAL)
+    return part, part.carried(problem, times / SCHEDULE.draws_of_candidate)
 
 
 def typicality(
@@ -191,7 +181,9 @@ def _shares(
     at = np.concatenate([row[single], row[problem.rows[problem.owner[several]]], row[drawn]])
     column = np.concatenate([chosen, problem.pair[problem.column[several]], pair[drawn]])
     # The answer's own pair is never ruled out.
-    weight = np.concatenate([np.ones(len(single)), u[several], np.full(len(drawn), _OWN)])
+    weight = np.concatenate(
+        [np.ones(len(single)), u[several], np.full(len(drawn), SCHEDULE.own_pair)]
+    )
     out = sparse.csr_array((weight, (at, column)), shape=(len(drawn), n_pairs))
     if len(drawn) < len(pair):
         common = sparse.csr_array(np.asarray(out.sum(axis=0)).reshape(1, -1))
@@ -229,7 +221,7 @@ class _Points:
         first = np.searchsorted(owner, np.arange(len(used)))
         lowest, highest = np.minimum.reduceat(atoms, first), np.maximum.reduceat(atoms, first)
         size = np.bincount(owner, minlength=len(used))
-        step = np.maximum(-(-size // _POINTS), 1)
+        step = np.maximum(-(-size // SCHEDULE.points_of_cell), 1)
         few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
         grid = pairs.points[selected[few]]
         return cls(grid, atoms[few], owner[few], lowest, highest, len(used), values.n_atoms)
@@ -287,7 +279,7 @@ def drawn_worlds(
     ascending, weight and atoms of each point. Returns atoms, shape (n_worlds, n_rows, n_atoms).
     """
     rng = np.random.default_rng(0)
-    u = rng.random((2, min(_WORLDS, most_worlds(len(row))), len(row)))
+    u = rng.random((2, min(SCHEDULE.most_worlds, most_worlds(len(row))), len(row)))
     pair = share.indices[_drawn(share.data, share.indptr.astype(np.int64), row, u[0])]
     highest = np.full(share.shape[1], -np.inf)
     np.maximum.at(highest, owner, log_w)

@@ -27,12 +27,14 @@ from treeleak.attacks.known_draws.posterior_of_assignments import (
     seconds_needed,
 )
 from treeleak.attacks.known_draws.rows_from_marginals import Places, rows_from_marginals, sampled
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.attacks.known_draws.search import moved_to_expected, search, typical
 from treeleak.attacks.known_draws.walking import rows_walked, weighed_within_leaves
 from treeleak.attacks.large_grid.bayes_estimate import unweighed
 from treeleak.attacks.large_grid.run import refuse_rules, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, bits_set
 from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.decisions import TINY
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.text import bounded
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
@@ -40,23 +42,6 @@ from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enume
 from treeleak.partition.value_index import ValueIndex, values_in
 from treeleak.side_information.density import Density
 from treeleak.side_information.side_information import NOTHING, SideInformation
-
-_LEAST = 1e-300
-"""Least number of rows that the population lets expect anywhere: counts have the last word."""
-_AT_HAND = 1e-5
-"""Seconds kept for each row and tree, at most half of the time: rows at hand are the answer of an
-attack that runs out of time."""
-_TO_BEGIN = 5e-8
-"""Seconds that walks take to begin, for each row and leaf: they are not begun with less time."""
-_TO_WRITE = 10.0
-"""Seconds that writing rows may take beyond the limit."""
-_DOMAINS, _PROMISING, _LARGE = 0.25, 0.5, 0.85
-"""Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
-second where that will probably leave few places, which is worth more than a walk; the third where
-there are too many leaves to compare: such rows do not walk, they would hardly begin."""
-_WALKS, _SEARCH, _BRIEF, _PROVED = 0.5, 0.3, 0.1, 0.5
-"""Share of the time for walks over the datasets that meet the counts, and for the search where such
-walks may follow, or will for sure; they do where less than the last share of the rows is proved."""
 
 
 def known_draws(
@@ -126,7 +111,7 @@ def _answer(
     prior = side_info.density(problem.evidence.geometry, seed)
     n_rows = problem.evidence.n_rows
     expected = None if prior is None else _expected(prior, pairs, places, n_rows)
-    last = _WALKS * clock.left
+    last = SCHEDULE.chains_share * clock.left
     # Walks know nothing of sums over the trees that did not draw a row, nor of leaves of rows.
     walks = (
         isinstance(places, Geometry)
@@ -135,10 +120,10 @@ def _answer(
         and problem.evidence.row_leaves is None
         and seconds_needed(n_rows) <= last
     )
-    brief = _BRIEF * clock.left if walks else None
-    part = clock.part(_SEARCH * clock.left) if walks else clock
+    brief = SCHEDULE.brief_share * clock.left if walks else None
+    part = clock.part(SCHEDULE.search_share * clock.left) if walks else clock
     found = search(problem, expected, part, seed, brief)
-    if walks and not clock.interrupted and found.proved.mean() < _PROVED:
+    if walks and not clock.interrupted and found.proved.mean() < SCHEDULE.proved_enough:
         rows = rows_from_marginals(
             found.pair, found.proved, *found.marginals, pairs, places, values, prior
         )
@@ -155,7 +140,7 @@ def _answer(
             found = typical(problem, found, expected, pairs, places, values, clock, seed)
         if expected is not None:
             found = moved_to_expected(problem, found, expected)
-    clock.extend_grace(_TO_WRITE)
+    clock.extend_grace(SCHEDULE.late_writing)
     numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
         proved = places.proved(found.pair, found.proved)
@@ -202,7 +187,7 @@ def _unlisted(
             return replace(answer, cells=cells)
         refuse_unlisted(geometry, side_info)
         # Where rows cannot begin to walk in what is left of the time, those at hand are the answer.
-        to_begin = _TO_BEGIN * evidence.n_rows * len(evidence.n)
+        to_begin = SCHEDULE.walk_seconds * evidence.n_rows * len(evidence.n)
         if domains.boxes.compared and clock.left > to_begin:
             walked = rows_walked(evidence, values, side_info, domains, why, clock, seed)
             walked = weighed_within_leaves(walked, evidence, side_info, clock)
@@ -210,7 +195,7 @@ def _unlisted(
             best, far = walked.rows[0], walked.expected_distance
             with suppress(GridTooLarge):
                 best = proved_of(best, domains, values)
-    clock.extend_grace(_TO_WRITE)
+    clock.extend_grace(SCHEDULE.late_writing)
     if best is None or best.misfit:
         at_hand = fallback_rows(domains, values)
         if best is None or at_hand.misfit < best.misfit:
@@ -223,10 +208,10 @@ def _unlisted(
 
 def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
     """Narrow the leaves of rows, and list the candidates of those that have few."""
-    share = _PROMISING if domains.promising else _DOMAINS
-    share = share if domains.boxes.compared else _LARGE
+    share = SCHEDULE.promising_share if domains.promising else SCHEDULE.domains_share
+    share = share if domains.boxes.compared else SCHEDULE.uncompared_share
     n_places = domains.evidence.n_rows * len(domains.evidence.draws)
-    last = clock.left - min(_AT_HAND * n_places, clock.left / 2)
+    last = clock.left - min(SCHEDULE.fallback_seconds * n_places, clock.left / 2)
     listing = listed(domains, clock.part(min(share * clock.left, last)))
     drawn = domains.evidence.drawn
     numbers |= {
@@ -245,7 +230,7 @@ def _expected(prior: Density, pairs: Pairs, places: Places, n_rows: int) -> Floa
     else:
         points = np.exp(prior.log_prior(pairs.points, pairs.label))
         share = np.bincount(pairs.pair, points, minlength=len(pairs.cell))
-    return np.asarray(np.maximum(n_rows * share, _LEAST))
+    return np.asarray(np.maximum(n_rows * share, TINY))
 
 
 def _located(evidence: KnownDraws, geometry: Geometry, unmet: Unmet) -> Contradiction:

@@ -18,6 +18,7 @@ from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.known_draws.rows_from_marginals import Places, typicality
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.decisions import clearly_less
@@ -25,24 +26,8 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition.value_index import ValueIndex
 
-_FIRST, _SECOND = 60, 800
-"""Evaluations with all candidates, and with the few of a repair or a proof."""
-_STEPS, _EVALUATIONS = 24, 20
-"""Steps in which the reaction is turned on, and evaluations in each."""
-_DOUBT = 0.01
-"""Rows' worth of prior for each candidate beside the rows that are there."""
-_SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
-"""Shares of a row's trees at which counts are missed, from which on it is opened."""
 MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
-_BELIEVABLE = (1e-2, 1e-3, 1e-4)
-"""Shares of the likelihood of a row's best candidate down to which others are tried together."""
-_TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
-"""Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
-_TRY, _PROOF = 2.0, 3.0
-"""Work for the integer solver, about seconds."""
-_OPEN = np.log(2.0)
-"""Entropy left for each open row from which on there are several datasets for sure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +109,11 @@ def _searched(
     """Search until every count is met or the clock stops."""
     decided = problem.fixed_pair >= 0
     none = np.zeros_like(decided)
-    first = fit(problem, clock, evaluations=_FIRST, report=partial(seen.report, problem))
+    first = fit(
+        problem, clock, evaluations=SCHEDULE.first_evaluations, report=partial(seen.report, problem)
+    )
     if brief is not None:
-        least = _OPEN * problem.n_open
+        least = SCHEDULE.open_entropy * problem.n_open
         seen.several = clearly_less(least, entropy_left(problem, first.u, least))
         clock = clock.part(brief) if seen.several else clock
     best = Assignment(
@@ -143,7 +130,7 @@ def _searched(
         return prove(best, multipliers=first.multipliers)
     pair = likely.complete(last.choice)
     best = Assignment(pair, last.misfit, decided, none, (likely, last.u))
-    best = _solved(problem, best, _TRY, clock, seed)
+    best = _solved(problem, best, SCHEDULE.solver_work, clock, seed)
     few, u = fewer(likely, last.u)
     attempt = 0
     with clock.cut_short():
@@ -152,7 +139,7 @@ def _searched(
             best = _repaired(likely, best, expected, clock, seed + attempt, seen)
             best = _combined(few, best, clock, seed + attempt)
             attempt += 1
-            best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
+            best = _solved(problem, best, 4**attempt * SCHEDULE.solver_work, clock, seed + attempt)
     best = seen.or_better(best)
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
@@ -177,7 +164,7 @@ def _proved(
         certain = _certain(problem, choice, likely, multipliers, clock)
         solver = RowSolver(problem)
         if not certain.all() and not clock.stopped and solver.n_terms <= MODEL_TERMS:
-            same, done = solver.always(choice, clock, _PROOF, seed)
+            same, done = solver.always(choice, clock, SCHEDULE.proof_work, seed)
             if done:
                 certain |= same
     proved, left_open = problem.fixed_pair >= 0, np.zeros_like(found.proved)
@@ -190,15 +177,23 @@ def _certain(
 ) -> BoolArray:
     """Look for multipliers that prove rows, pricing in the candidates that stand against it."""
     certain = np.zeros(problem.n_open, dtype=bool)
-    for turn in range(_TURNS):
+    for turn in range(SCHEDULE.pricing_rounds):
         more, against = certain_rows(problem, choice, multipliers)
         certain |= more
-        if certain.all() or clock.stopped or (turn >= _LEAST_TURNS and not more.any()):
+        if (
+            certain.all()
+            or clock.stopped
+            or (turn >= SCHEDULE.least_pricing_rounds and not more.any())
+        ):
             break
         alive = alive | against
         part = problem.only(alive)
         multipliers = fit(
-            part, clock, start=multipliers, evaluations=_SECOND, beyond=_BEYOND * turn
+            part,
+            clock,
+            start=multipliers,
+            evaluations=SCHEDULE.repair_evaluations,
+            beyond=SCHEDULE.pricing_growth * turn,
         ).multipliers
     return certain
 
@@ -219,15 +214,15 @@ def _sharpened(
     each other, and how many the population lets expect.
     """
     marginals, weight = np.zeros(len(u)), 0.0
-    for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
+    for alpha in np.linspace(0.0, 1.0, SCHEDULE.reaction_steps * effort + 1):
         if clock.stopped:
             break
-        reference = likely.log_prior(u, _DOUBT if expected is None else expected)
+        reference = likely.log_prior(u, SCHEDULE.candidate_doubt if expected is None else expected)
         if alpha:
             reference += alpha * reaction(likely, u)
         f = fit(
             likely, clock, reference=reference, start=multipliers,
-            evaluations=_EVALUATIONS * effort, report=partial(seen.report, likely),
+            evaluations=SCHEDULE.reaction_evaluations * effort, report=partial(seen.report, likely),
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
@@ -252,7 +247,7 @@ def _repaired(
 ) -> Assignment:
     """Open the rows at which counts are missed, hold the others, and solve for those."""
     stage = "repairing the rows at which counts are missed"
-    shares, n_released = iter(_SUSPECT), 0
+    shares, n_released = iter(SCHEDULE.suspect_shares), 0
     while best.misfit and not clock.stopped:
         choice = problem.descended(problem.columns_of(best.pair), clock)
         if (misfit := problem.misfit(choice)) < best.misfit:
@@ -272,7 +267,7 @@ def _repaired(
         if misfit < best.misfit:
             best = replace(best, pair=pair, misfit=misfit)
             clock.record(misfit)
-            shares, n_released = iter(_SUSPECT), 0
+            shares, n_released = iter(SCHEDULE.suspect_shares), 0
     return best
 
 
@@ -296,13 +291,13 @@ def _combined(likely: RowProblem, best: Assignment, clock: Clock, seed: int) -> 
     if not best.misfit or marginals is not likely:
         return best
     clock.report_progress("solving for whole rows", 0.9, best.misfit)
-    for share in _BELIEVABLE:
+    for share in SCHEDULE.believable_shares:
         try:
             part = likely.only(likely_candidates(likely, u, share)).narrowed(clock)
             solver = RowSolver(part)
             if solver.n_terms > MODEL_TERMS:
                 break
-            choice = solver.solve(clock, _PROOF, seed) if part.n_open else part.rows
+            choice = solver.solve(clock, SCHEDULE.proof_work, seed) if part.n_open else part.rows
         except Unmet:
             continue
         if choice is not None:
@@ -319,10 +314,10 @@ def _solved_open_rows(
         part = problem.only(alive).narrowed(clock)
         if not part.n_open:
             return part.fixed_pair, 0
-        f = fit(part, clock, evaluations=_SECOND)
+        f = fit(part, clock, evaluations=SCHEDULE.repair_evaluations)
         solver = RowSolver(part)
         if f.misfit and solver.n_terms <= MODEL_TERMS:
-            choice = solver.solve(clock, _TRY, seed, hint=f.choice)
+            choice = solver.solve(clock, SCHEDULE.solver_work, seed, hint=f.choice)
             if choice is not None:
                 return part.complete(choice), part.misfit(choice)
         if f.misfit and not clock.stopped:
@@ -333,10 +328,6 @@ def _solved_open_rows(
         return part.complete(f.choice), f.misfit
     except Unmet:
         return best.pair, best.misfit
-
-
-_NO_CHANCE = 1e-9
-"""Least probability of a candidate, when those of a choice are weighed against each other."""
 
 
 def moved_to_expected(problem: RowProblem, found: Assignment, expected: FloatArray) -> Assignment:
@@ -375,19 +366,20 @@ def typical(
     else:
         log_prior = np.log(expected[rest.pair])
     f = fit(
-        rest, clock, reference=log_prior[rest.column], evaluations=_FIRST, beyond=_FIRST
+        rest, clock, reference=log_prior[rest.column], evaluations=SCHEDULE.first_evaluations,
+        beyond=SCHEDULE.first_evaluations,
     )  # fmt: skip
     if not f.misfit:
         return replace(found, pair=rest.complete(f.choice), marginals=(rest, f.u))
     is_chosen = rest.column == rest.columns_of(found.pair)[rest.owner]
     # Few candidates first: what is found there is where the next search begins.
-    for share in _BELIEVABLE:
+    for share in SCHEDULE.believable_shares:
         part = rest.only(likely_candidates(rest, f.u, share) | is_chosen)
         solver = RowSolver(part)
         if not part.n_open or solver.n_terms > MODEL_TERMS:
             continue
-        score = np.log(np.maximum(part.carried(rest, f.u), _NO_CHANCE))
-        choice = solver.solve(clock, _TRY, seed, part.columns_of(found.pair), score)
+        score = np.log(np.maximum(part.carried(rest, f.u), SCHEDULE.least_candidate))
+        choice = solver.solve(clock, SCHEDULE.solver_work, seed, part.columns_of(found.pair), score)
         if choice is not None:
             found = replace(found, pair=part.complete(choice))
     return found

@@ -18,20 +18,12 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.attacks.known_draws.row_kernels import Candidates
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.compiled import njit
 from treeleak.core.decisions import on_grid
 from treeleak.core.parallel import THREADS, Pool, run_all
 from treeleak.core.private import dataclass
-
-_STEP = 2.0**-32
-"""Of scores: equal ones are equal however they were summed, and the fit still converges."""
-_LOOKED_UP = 10
-"""Columns of the grid that are scored while one candidate is looked up."""
-_BLOCK = 256
-"""Rows that are scored over the whole grid together."""
-_MOST_MET = 2**25
-"""Most pairs of a tree and a column for that: each thread holds some numbers for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +65,9 @@ class Softmax:
         """Rows of each thread: those scored candidate by candidate, and over the whole grid."""
         size = np.diff(self.problem.start)
         columns, trees = len(self.problem.pair), len(self.problem.draws)
-        few = (size * _LOOKED_UP < columns) | (columns * 2 * trees > _MOST_MET)
+        few = (size * SCHEDULE.columns_per_lookup < columns) | (
+            columns * 2 * trees > SCHEDULE.columns_met
+        )
         return even(np.flatnonzero(few), size), even(np.flatnonzero(~few), size)
 
     @cached_property
@@ -101,11 +95,11 @@ class Softmax:
         n, d = np.zeros(len(p.n)), np.zeros(len(p.n) // p.n_classes)
         total = fit_rows(listed, p.candidates, score, self.reference, self.u, n, d, self.best)
         by_column = np.zeros_like(met)
-        for begin in range(0, len(whole), _BLOCK):
-            rows = whole[begin : begin + _BLOCK]
+        for begin in range(0, len(whole), SCHEDULE.rows_at_once):
+            rows = whole[begin : begin + SCHEDULE.rows_at_once]
             b = p.draws[:, rows].astype(float)
             b = np.concatenate([b, b > 0]) if len(p.d) else b
-            logit = on_grid(b.T @ met, _STEP)
+            logit = on_grid(b.T @ met, SCHEDULE.score_step)
             total += soften(rows, p.candidates, logit, self.reference, self.u, self.best)
             by_column += b @ logit
         return total, n, d, by_column

@@ -25,30 +25,19 @@ from scipy.special import expit, logit, xlogy
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.known_draws.atom_intervals import restrict_to_domains
 from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.schedule import SCHEDULE
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, unchanged
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import MOST_SURE, first_least, on_grid
+from treeleak.core.decisions import MOST_SURE, RANK, first_least, on_grid
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 from treeleak.partition.value_index import ValueIndex
 from treeleak.schema import Joint, Numeric, Ordinal
 from treeleak.side_information.side_information import KnownParts, SideInformation
-
-_TRY, _PROOF = 20.0, 8.0
-"""Work for the integer solver (about seconds): for any classes, and for the proof."""
-_ROUNDS, _STEP = 200, 0.6
-"""Rounds of message passing, and how far each goes. With 200 equations, 425 rows took up to 50."""
-_DEPENDENT = 1e-9
-"""Share of the largest eigenvalue up to which an equation follows from the others."""
-_LEAST = 1e-10
-"""Least variance: of what is known for sure."""
-_ALONE = 20.0 * np.log(2.0)
-"""Negative log of the number of other classes that would meet the equations by chance, from which
-on there are taken to be none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +66,7 @@ def find_classes(evidence: KnownDraws, possible: BoolArray, clock: Clock, seed: 
     of_class = target[: len(evidence.draws)].clip(0).sum(axis=0)
     shares = of_class / max(of_class.sum(), 1)
     spectrum = _Spectrum(weight)
-    alone = spectrum.log_others(shares) < -_ALONE
+    alone = spectrum.log_others(shares) < -SCHEDULE.classes_alone
 
     label[open_] = spectrum.classes(target, np.where(possible, shares, 0.0))
     missed = (weight @ np.eye(n_classes)[label[open_]] != target).any()
@@ -111,7 +100,7 @@ def _solved(
         for c, count in enumerate(totals):
             literals = [z[k][c] for k in drawn]
             model.add(LinearExpr.weighted_sum(literals, weights[drawn].tolist()) == count)
-    ended = run(model, clock, seed, _TRY)
+    ended = run(model, clock, seed, SCHEDULE.class_work)
     if not ended.found:
         return None, False
     label = [[ended.solver.boolean_value(v) for v in row_literals] for row_literals in z]
@@ -119,7 +108,7 @@ def _solved(
     model.clear_hints()
     drawn = np.flatnonzero(weight.any(axis=0)).tolist()
     model.add_bool_or([~z[k][label[k]] for k in drawn])
-    return label, run(model, clock, seed, _PROOF).none
+    return label, run(model, clock, seed, SCHEDULE.class_proof_work).none
 
 
 class _Spectrum:
@@ -128,7 +117,7 @@ class _Spectrum:
     def __init__(self, weight: FloatArray) -> None:
         self.weight = weight
         square, left = np.linalg.eigh(weight @ weight.T)
-        independent = square > _DEPENDENT * square.max(initial=0.0)
+        independent = square > RANK * square.max(initial=0.0)
         self.left, self.size = left[:, independent], np.sqrt(square[independent])
         self.right = (self.left / self.size).T @ weight
 
@@ -150,17 +139,22 @@ class _Spectrum:
         # What a row's class looks like through the others' noise, and the variance of that noise.
         x = u = p
         through, variance = x, np.inf
-        for _ in range(_ROUNDS):
+        for _ in range(SCHEDULE.message_rounds):
             missed = self.right.T @ (seen - self.right @ x)
-            noise = max((1.0 - share) / share * float(missed @ missed) / (share * n_rows), _LEAST)
-            step = 1.0 if variance == np.inf else _STEP
+            noise = max(
+                (1.0 - share) / share * float(missed @ missed) / (share * n_rows),
+                SCHEDULE.message_variance,
+            )
+            step = 1.0 if variance == np.inf else SCHEDULE.message_step
             through = (1.0 - step) * through + step * (x + missed / share)
             variance = noise if variance == np.inf else (1.0 - step) * variance + step * noise
             u = expit(logit(p) + (through - 0.5) / variance)
             if (self.weight @ (on_grid(u) > 0.5) == target).all():
                 break
             # Less what the row was told itself.
-            left = min(max(float((u * (1.0 - u)).mean()), _LEAST), 0.999 * variance)
+            left = min(
+                max(float((u * (1.0 - u)).mean()), SCHEDULE.message_variance), 0.999 * variance
+            )
             x = (u / left - through / variance) / (1.0 / left - 1.0 / variance)
         return np.asarray(u)
 
@@ -190,13 +184,6 @@ def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:
     return weight, target
 
 
-_FEWER, _KEPT = 6, 0.7
-"""How often fewer leaves are assumed where they contradict each other, and which share is kept."""
-_LABELS = 0.2
-"""Share of the time for classes alone, where the grid is too large to list, and for what follows
-from them."""
-
-
 def rows_walked(
     evidence: KnownDraws, values: ValueIndex, side_info: SideInformation,
     domains: Domains | None, why: str, clock: Clock, seed: int,
@@ -211,7 +198,7 @@ def rows_walked(
     narrow: Narrow = unchanged
     if domains is not None:
         with suppress(GridTooLarge):
-            domains = _of_classes(domains, classes, clock.part(_LABELS * clock.left))
+            domains = _of_classes(domains, classes, clock.part(SCHEDULE.classes_share * clock.left))
             constraints = restrict_to_domains(constraints, domains)
             narrow = partial(_assumed, domains)
     answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
@@ -286,7 +273,7 @@ def _assumed(
     ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed.
     """
     rng = np.random.default_rng(0)
-    for _ in range(_FEWER):
+    for _ in range(SCHEDULE.fewer_leaves):
         assumed = domains.assuming(leaves)
         some = np.asarray((leaves >= 0).any(axis=1))
         if (
@@ -294,7 +281,7 @@ def _assumed(
             and assumed.classes[assumed.evidence.drawn].any(axis=1).all()
         ):
             return restrict_to_domains(constraints, assumed)
-        leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
+        leaves = np.where(rng.random(leaves.shape) < SCHEDULE.kept_leaves, leaves, -1)
     return None
 
 
@@ -310,4 +297,4 @@ def classes_of(
         possible &= parts.allowed[:, -n_classes:][parts.group]
     if (possible.sum(axis=1) == 1)[drawn].all():
         return Classes(possible.argmax(axis=1), drawn)
-    return find_classes(evidence, possible, clock.part(_LABELS * clock.left), seed)
+    return find_classes(evidence, possible, clock.part(SCHEDULE.classes_share * clock.left), seed)

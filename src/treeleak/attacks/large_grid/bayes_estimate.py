@@ -1,11 +1,7 @@
 """From rows that meet the counts to the one dataset that is handed over.
 
-How sure rows are that miss counts is said by a second walk that started apart. A walk finds the
-value of a row with some probability; else it holds any value, as often as the column does. How
-often two walks agree, beyond chance, says how probable that is, column by column. By chance, two
-rows agree as other rows of the same walk do, matched if the walks are: rows of the same people are
-alike. Rows are of two kinds, for one that is found in many columns is likely found in the others,
-too. How far both walks are apart is about how far each is from the training set.
+Of rows that miss counts, nothing says how probable they are. A second walk that started apart says
+how often walks come to the same, column by column: so often, samples keep a value.
 """
 
 from __future__ import annotations
@@ -20,9 +16,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import expit, logit
 
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.consensus import ASTRAY, MAX_ALIGNED, aligned_shares, cheapest, confidence
+from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.schedule import SCHEDULE
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import FloatArray, IntArray
@@ -30,131 +27,39 @@ from treeleak.core.clock import Clock
 from treeleak.core.decisions import MOST_SURE
 from treeleak.partition.value_index import ValueIndex
 
-_ROUNDS = 30
-"""Rounds of expectation and maximisation."""
-_BESIDE = 1.0
-"""Rows that agree in a column, and that do not, beside those of each kind."""
-_LEAST, _NEVER = 1e-9, 1e9
-
 
 def by_two_walks(
-    walks: Sequence[IntArray], best: IntArray, misfit: int, values: ValueIndex, exchangeable: bool
-) -> tuple[Rows, float]:
-    """Say how sure the best rows are, and how far from the training set, per row and column.
+    walks: Sequence[IntArray], misfit: int, values: ValueIndex, exchangeable: bool
+) -> Rows:
+    """Take the first walk's rows, each column as sure as a second walk comes to the same.
 
-    Rows are numbered atoms, the class last. ``best``: with their ``misfit``; as in the first walk,
-    or, where rows have places, near it. ``exchangeable``: whether rows have no places of their own,
-    and are matched.
+    Rows are numbered atoms, the class last. ``exchangeable``: whether rows have no places of their
+    own, and are matched with those that they are nearest to.
     """
     one = walks[0]
     two = next((other for other in walks[1:] if (other != one).any()), one)
-    two, far = _matched(best, two, values, exchangeable)
-    others, usual = _matched(best, best, values, exchangeable, apart=True)
-    # One row more, which is led astray: walks that came to the same may be.
-    far = (len(one) * far + usual) / (len(one) + 1)
-    if not exchangeable:
-        others = np.random.default_rng(0).permutation(two)
-    chance = (one == others).mean(axis=0)
-    frequent = np.bincount(np.concatenate([one, two]).ravel(), minlength=values.n_atoms)
-    # Whatever all rows hold, others may not.
-    share = frequent / (2 * len(one) + 1)
-    sure = _sure_by_bayes(
-        one, two, _found(one == two, chance), share, _matching(chance, share, values)
-    )
-    sure = (1.0 - ASTRAY[0]) * sure + ASTRAY[0] * share[one]
-    sure *= values.prior(frequent / 2)[values.first[one]]
+    if exchangeable:
+        two = _matched(one, two, values)
+    same = (one == two).sum(axis=0) / (len(one) + 1)
     none = np.zeros(len(one), dtype=bool)
-    return Rows(values.first[best], sure, none, False, misfit), far / values.n_columns
+    return Rows(values.first[one], np.tile(same, (len(one), 1)), none, False, misfit)
 
 
-def _matched(
-    one: IntArray, two: IntArray, values: ValueIndex, exchangeable: bool, apart: bool = False
-) -> tuple[IntArray, float]:
-    """Order rows of the second walk as those of the first that they are nearest to.
-
-    ``apart``: row k does not stand for row k. Says how far rows are from these, without the class.
-    """
-    out, far = two.copy(), list[float]()
-    order = [
-        np.lexsort(sample.T[::-1]) if exchangeable else np.arange(len(sample))
-        for sample in (one, two)
-    ]
-    # Where rows have places, some of them say how far all are.
-    n_rows = len(one) if exchangeable else min(len(one), MAX_ALIGNED)
-    for begin in range(0, n_rows, MAX_ALIGNED):
-        i, j = (sample[begin : begin + MAX_ALIGNED] for sample in order)
+def _matched(one: IntArray, two: IntArray, values: ValueIndex) -> IntArray:
+    """Order rows of the second walk as those of the first that they are nearest to."""
+    out = two.copy()
+    first, second = (np.lexsort(rows.T[::-1]) for rows in (one, two))
+    for begin in range(0, len(one), MAX_ALIGNED):
+        i, j = (order[begin : begin + MAX_ALIGNED] for order in (first, second))
         cost, label = values.apart(one[i], two[j])
-        both = cost + label
-        if apart and len(i) > 1:
-            np.fill_diagonal(both, _NEVER)
-        x, y = linear_sum_assignment(both)
-        far += cost[x, y].tolist()
-        if exchangeable:
-            out[i[x]] = two[j[y]]
-    return out, float(np.mean(far)) if far else 0.0
-
-
-def _found(agree: FloatArray, chance: FloatArray) -> FloatArray:
-    """How probable it is that a walk finds the value of a row, shape (n_rows, n_attributes + 1).
-
-    Two walks agree with the probability q = t^2 + (1 - t^2) c, if each finds the value with t, and
-    values agree by chance with c.
-    """
-    share = agree.mean(axis=1)
-    kind = (share > np.median(share)).astype(float)
-    for _ in range(_ROUNDS):
-        weight = np.array([1.0 - kind, kind])
-        q = (weight @ agree + _BESIDE) / (weight.sum(axis=1)[:, None] + 2 * _BESIDE)
-        log = agree @ logit(q).T + np.log1p(-q).sum(axis=1)
-        kind = expit(log[:, 1] - log[:, 0] + logit(np.clip(kind.mean(), _LEAST, 1 - _LEAST)))
-    t = np.sqrt(np.clip((q - chance) / np.maximum(1.0 - chance, _LEAST), 0.0, 1.0))
-    return np.asarray(np.clip(np.column_stack([1.0 - kind, kind]) @ t, 0.0, 1.0 - _LEAST))
-
-
-def _matching(chance: FloatArray, share: FloatArray, values: ValueIndex) -> FloatArray:
-    """How probable it is that values agree because rows are matched, shape (n_attributes + 1,).
-
-    Else they do as often as values of any two rows: c = k + (1 - k) sum m_v^2.
-    """
-    any_two = np.add.reduceat(share**2, values.atom_start[:-1])
-    return np.asarray(np.clip((chance - any_two) / np.maximum(1.0 - any_two, _LEAST), 0.0, 1.0))
-
-
-def _sure_by_bayes(
-    one: IntArray, two: IntArray, t: FloatArray, share: FloatArray, k: FloatArray
-) -> FloatArray:
-    """How probable the first walk's values are, by Bayes' rule.
-
-    Where x is true, a walk holds x with the probability t + (1 - t) (k + (1 - k) m_x), and any
-    other value v with (1 - t) (1 - k) m_v. A second walk that is wrong holds what the first does
-    with (1 - t) (k + (1 - k) m_v).
-    """
-    m, n = np.maximum(share[one], _LEAST), np.maximum(share[two], _LEAST)
-    wrong = (1.0 - t) * (1.0 - k)
-    same_one, same_two = ((1.0 - t) * k + wrong * number for number in (m, n))
-    same = one == two
-    true = m * (t + same_one) * np.where(same, t + same_one, wrong * n)
-    second = np.where(same, 0.0, n * wrong * m * (t + same_two))
-    rest = np.maximum(1.0 - m - np.where(same, 0.0, n), 0.0) * wrong * m
-    rest *= np.where(same, same_one, wrong * n)
-    return np.asarray(true / np.maximum(true + second + rest, _LEAST**4))
+        x, y = linear_sum_assignment(cost + label)
+        out[i[x]] = two[j[y]]
+    return out
 
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
 """How rows walk where they meet every count, and from the Bayes estimate to where they do."""
-_FITS, _PER_FIT, _BETWEEN = 5, 6, 5
-"""How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
-_SAMPLES, _APART = 40, 6
-"""Datasets drawn by each walker after that, and sweeps between them."""
-_STRENGTH = 6.0
-"""Log prior per column's worth of expected distance, when the Bayes estimate is approached."""
-_NEAREST = 400
-"""Sweeps in which a dataset near the Bayes estimate must meet the counts."""
-_UNWEIGHED = 0.5
-"""What is said of values where nothing was weighed."""
-_DOUBT = 1.0
-"""Samples' worth of doubt in the share of a single one."""
 _MOST_SHARES, _LATE = 2**27, 2**20
 """Most (row, value) pairs, and most pairs of values of an attribute, over all: 1 GiB; and once the
 time is up, when more would take longer than a step may go on."""
@@ -166,16 +71,17 @@ def estimate_rows(
     constraints: RowConstraints,
     clock: Clock,
     stage: str,
-) -> tuple[Rows, float] | None:
+) -> tuple[Rows, float | None] | None:
     """Choose among the datasets that meet the counts: the nearest to the Bayes estimate.
 
-    Says how far it is from the training set. None where that takes too large tables, or too long.
+    Says how far it is from the training set, if counts are met. None where that takes too large
+    tables, or too long.
     """
     if found.misfit and constraints.n_rows:
         start = values.atom_start[:-1]
         walks = [w.rows.best + start for w in sorted(found.walkers, key=lambda w: w.misfit)]
         misfit = constraints.misfit(found.atoms, found.label)
-        return by_two_walks(walks, walks[0], misfit, values, constraints.exchangeable)
+        return by_two_walks(walks, misfit, values, constraints.exchangeable), None
     if _too_many(constraints, values, _MOST_SHARES):
         return None
     samples = [np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]]
@@ -225,7 +131,7 @@ def _sure(
     likely, n = np.take_along_axis(share, chosen, axis=1), len(aligned)
     if n == 1:
         # An interval is listed as one value and holds many: it is never certain.
-        return confidence(likely, n, _DOUBT, np.maximum(np.diff(values.start), 2))
+        return confidence(likely, n, SCHEDULE.sample_doubt, np.maximum(np.diff(values.start), 2))
     row, atom, others = np.arange(len(chosen)), values.atom_of[chosen], np.arange(n)
     times, hits, misses = np.zeros(chosen.shape), *np.zeros((2, chosen.shape[1], n))
     for a, (begin, end) in enumerate(pairwise(values.atom_start)):
@@ -255,21 +161,25 @@ def _drawn(
     walkers = [walker.forgetful() for walker in found.walkers]
     labels = [w.rows.label.astype(np.int64) for w in walkers]
     drawn: list[NDArray[np.int32]] = []
-    for k in range(_FITS + _SAMPLES):
+    for k in range(SCHEDULE.prior_fits + SCHEDULE.samples):
         if clock.stopped:
             break
-        fitting = k < _FITS
-        if k and k <= _FITS:
+        fitting = k < SCHEDULE.prior_fits
+        if k and k <= SCHEDULE.prior_fits:
             likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
             walkers = taught(walkers, likes)
             drawn = []
-        for _ in range(_PER_FIT if fitting else 1):
+        for _ in range(SCHEDULE.datasets_per_fit if fitting else 1):
             if drawn and clock.stopped:
                 break
-            sweeps = _BETWEEN if fitting else _APART
+            sweeps = SCHEDULE.sweeps_per_fit if fitting else SCHEDULE.sweeps_apart
             walkers = all_walked(walkers, sweeps, _SAMPLE)
             drawn += [w.atoms for w in walkers]
-        clock.report_progress(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+        clock.report_progress(
+            f"{stage}: drawing datasets",
+            0.7 + 0.2 * k / (SCHEDULE.prior_fits + SCHEDULE.samples),
+            0,
+        )
     both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
     return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
 
@@ -289,12 +199,16 @@ def _nearest(
     estimate = np.where(constraints.held < 0, estimate, constraints.held)
     label = atoms[:, -1:] - values.atom_start[-2]
     walker = Walker.started(constraints, 0, np.hstack([estimate, label]).astype(np.int32))
-    walker = replace(walker, likes=near(constraints, atom_cost[:, :n_atoms], _STRENGTH))
+    walker = replace(
+        walker, likes=near(constraints, atom_cost[:, :n_atoms], SCHEDULE.distance_strength)
+    )
     done = 0
-    while walker.misfit and done < _NEAREST and not clock.stopped:
-        walker, sweeps = walker.walked(_NEAREST // 20, _NEAR)
+    while walker.misfit and done < SCHEDULE.nearest_sweeps and not clock.stopped:
+        walker, sweeps = walker.walked(SCHEDULE.nearest_sweeps // 20, _NEAR)
         done += sweeps
-        clock.report_progress(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
+        clock.report_progress(
+            f"{stage}: settling on one", 0.9 + 0.1 * done / SCHEDULE.nearest_sweeps, 0
+        )
     if walker.misfit:
         return atoms
     there = walker.rows.best.astype(np.int64) + values.atom_start[:-1]
@@ -306,4 +220,4 @@ def unweighed(atoms: IntArray, misfit: int, values: ValueIndex) -> Rows:
     """Rows where there are too many values to weigh them against each other."""
     chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)
-    return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)
+    return Rows(chosen, np.full(chosen.shape, SCHEDULE.unweighed), proved, False, misfit)

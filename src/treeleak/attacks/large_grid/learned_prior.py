@@ -12,14 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.schedule import SCHEDULE
 from treeleak.attacks.large_grid.walk_kernels import LogPriorTables
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
-
-_BINS = 6
-"""Bins of an attribute with more atoms."""
-_DOUBT = 2.0
-"""Rows' worth of all atoms of a bin being alike."""
 
 
 def learned(
@@ -57,13 +53,13 @@ def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> LogP
 def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
     """Bin of each atom of an attribute, and the log of its share of the bin."""
     n = len(times)
-    if n <= _BINS:
+    if n <= SCHEDULE.bins:
         return np.arange(n), np.zeros(n)
     rank = (np.cumsum(times) - times / 2) / max(times.sum(), 1.0)
-    wanted = np.minimum((rank * _BINS).astype(np.int64), _BINS - 1)
+    wanted = np.minimum((rank * SCHEDULE.bins).astype(np.int64), SCHEDULE.bins - 1)
     bin_ = np.unique(wanted, return_inverse=True)[1].ravel()
     size = np.bincount(bin_)[bin_]
-    smoothed = times + _DOUBT / size
+    smoothed = times + SCHEDULE.bin_doubt / size
     return bin_, np.log(smoothed / np.bincount(bin_, smoothed)[bin_])
 
 

@@ -16,40 +16,16 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.learned_prior import learned
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.schedule import SCHEDULE
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker, WalkResult, all_walked, taught
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-_WALKERS = 2
-_PRICES = (
-    ((0.0, 0.1), (0.12, 0.3), (0.85, 1.0), (1.0, 2.5)),
-    ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
-)
-"""Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows
-that resemble each other, and in odd ones."""
-_SWEEPS, _PER_ROW, _PER_WALLED_ROW = 400, 8, 4
-"""Sweeps of the first attempt: at least, for each row, and where it is known of many leaves that
-rows do not lie there."""
-_STEPS = 20
-"""Least number of prices in an attempt."""
-_HEARD = 40
-"""Datasets of both walkers from which is learned, each time, what rows are like."""
-_PROGRESS = 0.1
-"""Share of the rows not agreed on that an attempt must settle, or the next one takes longer; and of
-the leaves open to rows that must go, or other means are tried."""
 _STAYED = 0.4
 """Price from which on a row must have stayed in a leaf for it to be taken for right. Where missed
 counts are dear, rows stay in wrong leaves, too."""
-_SLICE = 20_000
-"""Moves between two looks at the clock: about 50 ms."""
-_LATE, _LEAST = 0.05, 1e-3
-"""Share of the time that an attempt may be behind before it hurries, and least seconds that are
-taken to be left."""
-_PULL, _LEAST_PULL = 80.0, 0.03
-"""What a count that stays missed by one is pulled at by the end of an attempt, as a price, and the
-least that a sweep adds to it."""
 SEARCH = WalkSettings(0.1, 0.15, 0.0, 0, False, True, True)
 """How rows walk until they meet the counts."""
 
@@ -59,14 +35,16 @@ def walkers_at(
     fixed: BoolArray | None = None,
 ) -> list[Walker]:  # fmt: skip
     """Let walkers begin somewhere, or anywhere."""
-    walker_seeds = np.random.SeedSequence(seeds).generate_state(_WALKERS)
+    walker_seeds = np.random.SeedSequence(seeds).generate_state(SCHEDULE.walkers)
     return [Walker.started(constraints, int(seed), begin, fixed) for seed in walker_seeds]
 
 
 def _length(constraints: RowConstraints) -> int:
     """Sweeps of the first attempt, if rows begin anywhere."""
-    per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
-    return max(_SWEEPS, per_row * constraints.n_rows)
+    per_row = (
+        SCHEDULE.sweeps_per_row if constraints.closed is None else SCHEDULE.sweeps_per_walled_row
+    )
+    return max(SCHEDULE.least_sweeps, per_row * constraints.n_rows)
 
 
 @dataclass(eq=False)
@@ -105,7 +83,7 @@ class WalkHistory:
             return walkers
         self.atoms.extend(w.atoms for w in walkers)
         self.labels.extend(w.rows.label.astype(np.int64) for w in walkers)
-        if len(self.atoms) >= _HEARD:
+        if len(self.atoms) >= SCHEDULE.learned_datasets:
             walkers = taught(walkers, learned(constraints, self.atoms, self.labels))
             self.atoms.clear()
             self.labels.clear()
@@ -144,7 +122,7 @@ class Attempt:
 
     @property
     def _search(self) -> WalkSettings:
-        pull = max(_PULL / self.length, _LEAST_PULL)
+        pull = max(SCHEDULE.pull_price / self.length, SCHEDULE.pull_step)
         held = self.constraints.closed is not None or (self.constraints.held >= 0).any()
         return SEARCH._replace(
             pull=pull,
@@ -160,7 +138,7 @@ class Attempt:
         """
         walkers = walkers_at(self.within, [seed, self.number], self.begin, self.fixed)
         recent = WalkHistory(self.style % 2 == 0, [], [])
-        for sweeps, price in self._schedule(_PRICES[0 if recent.taught else 1], clock):
+        for sweeps, price in self._schedule(SCHEDULE.prices[0 if recent.taught else 1], clock):
             walkers = all_walked(walkers, sweeps, self._search._replace(price=price))
             self.done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
@@ -185,16 +163,16 @@ class Attempt:
         """
         moves = max(self.n_open * self.constraints.n_lively, 1)
         shares, price = np.array(prices).T
-        at_once = max(min(_SLICE // moves, self.length // _STEPS), 1)
-        begin, left = clock.seconds, max(clock.left, _LEAST)
+        at_once = max(min(SCHEDULE.moves_at_once // moves, self.length // SCHEDULE.price_steps), 1)
+        begin, left = clock.seconds, max(clock.left, SCHEDULE.least_seconds)
         for step in range(0, self.length, at_once):
-            done = max(step / self.length, (clock.seconds - begin) / left - _LATE)
+            done = max(step / self.length, (clock.seconds - begin) / left - SCHEDULE.late_share)
             yield at_once, float(np.exp(np.interp(done, shares, np.log(price))))
 
     def closed_in(self, narrowed: RowConstraints | None) -> bool:
         """Hold rows to what follows next time, or to nothing more; say if that leaves less room."""
         before, self.within = self.within, narrowed or self.constraints
-        if narrowed is None or _room(narrowed) > (1 - _PROGRESS) * _room(before):
+        if narrowed is None or _room(narrowed) > (1 - SCHEDULE.least_progress) * _room(before):
             return False
         # The same again, in less room. What two walkers agree on is less sure than walls.
         self.fixed, self.begin = np.zeros_like(self.fixed), None
@@ -205,7 +183,7 @@ class Attempt:
         self.style += 1
         held, self.fixed = self.fixed, _agreed(walkers, self.constraints)
         self.begin = walkers[0].places
-        if self.fixed.sum() <= held.sum() + _PROGRESS * (~held).sum():
+        if self.fixed.sum() <= held.sum() + SCHEDULE.least_progress * (~held).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             self.length, self.fixed = 2 * self.length, np.zeros_like(held)
 

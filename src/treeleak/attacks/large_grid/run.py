@@ -16,6 +16,7 @@ from treeleak.attacks.answer import Answer
 from treeleak.attacks.large_grid.bayes_estimate import estimate_rows, unweighed
 from treeleak.attacks.large_grid.restarts import Attempt, walkers_at
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.schedule import SCHEDULE
 from treeleak.attacks.large_grid.walkers import WalkResult
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import GRACE, Clock
@@ -24,10 +25,6 @@ from treeleak.core.text import bounded, short
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
 from treeleak.side_information.side_information import SideInformation
-
-_NARROW = 0.1
-"""Share of the time that is left for what follows from the leaves that walkers never left."""
-
 
 Narrow = Callable[[RowConstraints, IntArray, Clock], RowConstraints | None]
 """From leaves (rows of A) in which rows are taken to be, shape (n_rows, n_trees), -1 where no leaf
@@ -121,7 +118,7 @@ def _walked_until_met(
         now.number += 1
         narrowed = None
         if constraints.closed is not None and (reached := min(w.misfit for w in walkers)) < least:
-            least, part = reached, clock.part(_NARROW * clock.left)
+            least, part = reached, clock.part(SCHEDULE.narrowing_share * clock.left)
             narrowed = narrow(constraints, recent.never_left(constraints), part)
         if not now.closed_in(narrowed):
             now.finish(walkers)

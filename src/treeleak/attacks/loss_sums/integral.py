@@ -10,31 +10,12 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
 from treeleak.attacks.loss_sums.columns import Columns
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_watched
-
-_MOST_TERMS = 300_000
-"""Entries of columns up to which the integer solver is asked."""
-_WORK = 10.0
-"""Work for it, about seconds."""
-_SCALE = 2.0**24
-"""By which real coefficients are multiplied, to be whole numbers."""
-_AWAY, _OFF = 1.0, 1e-6
-"""How far numbers of rows may move to whole ones, and sums from what they should be."""
-_UNUSED, _NEAR = 1e-9, 1e-3
-"""Numbers of rows that are none; how near to whole ones those are that are not looked at again."""
-_MOST_USED = 5_000
-"""Columns in use, and those that depend on them, that are looked at."""
-_EACH = 5e-10
-"""Seconds that this takes at most, for the cube of their number."""
-_FLAT, _DEPENDS = 1e-13, 1e-6
-"""Share of the greatest square that counts as none; the same of columns' lengths."""
-_AGAIN = 4
-"""Times that a projection is repeated against rounding."""
-_SHORT = 0.1
-"""Seconds that the solver has at least."""
 
 
 def whole_rows(
@@ -45,7 +26,7 @@ def whole_rows(
     What the integer solver finds is checked as it is.
     """
     n = len(columns)
-    if n * columns.leaf.shape[1] * len(columns.families) > _MOST_TERMS or clock.stopped:
+    if n * columns.leaf.shape[1] * len(columns.families) > SCHEDULE.solver_terms or clock.stopped:
         return None
     matrix = csr_array(columns.take(np.arange(n)).T)
     unweighted = csr_array(diags_array(1.0 / columns.weight) @ matrix)
@@ -66,23 +47,28 @@ def whole_near(
     in columns only that depend on each other, and in those that depend on columns in use. What is
     found is checked as it is.
     """
-    used = chosen[x > _UNUSED]
-    if clock.stopped or clock.left < _EACH * len(used) ** 3:
+    used = chosen[x > TOLERANCES.unused_rows]
+    if clock.stopped or clock.left < SCHEDULE.basis_seconds * len(used) ** 3:
         return None
     over = columns.take(chosen).T @ x - columns.right
-    if len(used) > _MOST_USED or not (np.abs(over) <= columns.slack + _OFF).all():
+    if (
+        len(used) > SCHEDULE.basis_columns
+        or not (np.abs(over) <= columns.slack + TOLERANCES.sum_off).all()
+    ):
         return None
     every = np.append(used, _dependent(columns, used, seed))
-    if len(every) > _MOST_USED:
+    if len(every) > SCHEDULE.basis_columns:
         return None  # Where columns in use span all statements, every column depends on them.
-    number = np.append(x[x > _UNUSED], np.zeros(len(every) - len(used)))
+    number = np.append(x[x > TOLERANCES.unused_rows], np.zeros(len(every) - len(used)))
     rows = columns.take(every)
     values, vectors = np.linalg.eigh((rows @ rows.T).toarray())
-    none = vectors[:, values < _FLAT * values[-1]]
+    none = vectors[:, values < TOLERANCES.flat_square * values[-1]]
     m = np.rint(number).astype(np.int64)
-    open_ = (np.abs(none) > _DEPENDS).any(axis=1) | (np.abs(number - m) > _NEAR)
+    open_ = (np.abs(none) > TOLERANCES.dependent_length).any(axis=1) | (
+        np.abs(number - m) > TOLERANCES.whole_off
+    )
     m[open_] = 0
-    if not open_.any() or rows[open_].nnz > _MOST_TERMS:
+    if not open_.any() or rows[open_].nnz > SCHEDULE.solver_terms:
         return None
     A = csr_array((rows[open_] @ diags_array(1.0 / columns.weight)).T)
     rest = (columns.right - rows.T @ m) / columns.weight
@@ -104,17 +90,17 @@ def _dependent(columns: Columns, used: IntArray, seed: int) -> IntArray:
     """
     rows = columns.take(used)
     gram = (rows @ rows.T).toarray()
-    gram[np.diag_indices(len(used))] += _FLAT * gram.diagonal().max(initial=0.0)
+    gram[np.diag_indices(len(used))] += TOLERANCES.flat_square * gram.diagonal().max(initial=0.0)
     factor = cho_factor(gram, overwrite_a=True, check_finite=False)
     rng = np.random.default_rng(seed)
     worth = np.zeros(len(columns.length))
     for _ in range(2):
         upright = rng.normal(size=len(columns.right))
-        for _ in range(_AGAIN):
+        for _ in range(TOLERANCES.projections):
             upright = upright - rows.T @ cho_solve(factor, rows @ upright)
         worth = np.maximum(worth, np.abs(columns.worth(upright)) / columns.length)
     worth[used] = np.inf
-    return np.flatnonzero(worth < _DEPENDS)
+    return np.flatnonzero(worth < TOLERANCES.dependent_length)
 
 
 def whole_numbers(
@@ -141,13 +127,13 @@ def whole_numbers(
             continue
         whole = np.rint(a)
         exact = slack[i] == 0 and bool((np.abs(a - whole) < 1e-9).all())
-        scale = 1.0 if exact else _SCALE / max(float(np.abs(a).max()), 1e-12)
+        scale = 1.0 if exact else TOLERANCES.solver_scale / max(float(np.abs(a).max()), 1e-12)
         off = 0 if exact else int(np.ceil(scale * slack[i] + 0.5 * total))
         middle = round(scale * float(right[i]))
         times = np.rint(scale * a).astype(np.int64).tolist()
         added = LinearExpr.weighted_sum([m[j] for j in members.tolist()], times)
         model.add_linear_constraint(added, middle - off, middle + off)
-    ended = run(model, clock, seed, _WORK)
+    ended = run(model, clock, seed, SCHEDULE.solver_work)
     if not ended.found:
         return None
     return np.array([ended.solver.value(x) for x in m], dtype=np.int64)
@@ -165,9 +151,12 @@ def whole_groups(
     sums = csr_array(columns.take(chosen).T)
     added = csr_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n))
     both: csr_array[Any] = block_array([[sums, None], [added, -eye_array(n_groups)]], format="csr")
-    off, none = columns.slack + _OFF, np.zeros(n_groups)
+    off, none = columns.slack + TOLERANCES.sum_off, np.zeros(n_groups)
     total = np.bincount(group, x, n_groups)
-    least, most = np.maximum(np.floor(total - _AWAY), 0), np.ceil(total + _AWAY)
+    least, most = (
+        np.maximum(np.floor(total - TOLERANCES.moved_rows), 0),
+        np.ceil(total + TOLERANCES.moved_rows),
+    )
 
     def solved() -> Any:
         return milp(
@@ -177,7 +166,7 @@ def whole_groups(
             constraints=LinearConstraint(
                 both, np.append(columns.right - off, none), np.append(columns.right + off, none)
             ),
-            options={"time_limit": max(clock.left, _SHORT)},
+            options={"time_limit": max(clock.left, SCHEDULE.solver_seconds)},
         )
 
     found = run_watched(solved, lambda: clock.interrupted)

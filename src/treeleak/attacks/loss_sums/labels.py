@@ -13,16 +13,13 @@ from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array, hstack
 
 from treeleak.attacks.loss_sums.columns import Columns
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.decisions import RANK
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.evidence.class_counts_from_gradients import UNTOLD, Digits
 from treeleak.partition import Partition
-
-_FULL = 1e-9
-"""Least eigenvalue of the products of columns, as a share of the greatest, for a full rank."""
-_ROUNDS = 50
-"""Rounds of bounded least squares, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,7 @@ def _of_class(
 def _solved(A: csr_array, right: FloatArray, off: float) -> IntArray | None:
     """The whole numbers x with A' x = right, where no others come within ``off``, squared."""
     values, vectors = np.linalg.eigh((A @ A.T).toarray())
-    if not len(values) or values[0] <= max(_FULL * values[-1], 4 * off):
+    if not len(values) or values[0] <= max(RANK * values[-1], 4 * off):
         return None
     x = vectors @ ((vectors.T @ (A @ right)) / values)
     return np.asarray(np.rint(x), dtype=np.int64)
@@ -113,7 +110,11 @@ def nearest_classes(columns: Columns, m: IntArray) -> IntArray:
     first = A[:, :n]
     other = csr_array(hstack([A[:, c * n : (c + 1) * n] - first for c in range(1, k)]))
     rest = columns.right - first @ m.astype(float)
-    z = lsq_linear(other, rest, (0.0, np.tile(m, k - 1)), max_iter=_ROUNDS).x.reshape(k - 1, n).T
+    z = (
+        lsq_linear(other, rest, (0.0, np.tile(m, k - 1)), max_iter=SCHEDULE.label_rounds)
+        .x.reshape(k - 1, n)
+        .T
+    )
     real = np.column_stack([np.maximum(m - z.sum(axis=1), 0.0), z])
     real *= (m / real.sum(axis=1))[:, None]
     whole = np.floor(real).astype(np.int64)

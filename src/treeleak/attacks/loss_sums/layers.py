@@ -25,15 +25,12 @@ from treeleak.attacks.loss_sums.meet_in_the_middle import (
     turned_sums,
 )
 from treeleak.attacks.loss_sums.node_totals import NodeTotals
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.sum_kernels import counted
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.tree import Tree
-
-_SIGMAS, _NEVER = 4.0, 1e-4
-"""How far rows of the unlikely class may be more than is usual; and so few that there are none."""
-_MOST_WAYS = 64
-"""Ways in which rows of a group may share out its parts, at most: else each is for itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +224,7 @@ def _of_several(room: tuple[int, ...], cap: int) -> IntArray | None:
     ways: list[tuple[int, ...]] = [()]
     for most in room:
         ways = [(*way, k) for way in ways for k in range(min(most, cap - sum(way)) + 1)]
-        if len(ways) > _MOST_WAYS:
+        if len(ways) > SCHEDULE.ways_of_group:
             return None
     return np.array(ways, dtype=np.int64)
 
@@ -297,9 +294,9 @@ def _of_class(layer: Layer, bounds: Bounds, nodes: IntArray) -> tuple[FloatArray
     both = np.maximum([-layer.first, layer.first], 0.0) @ most
     n, held = layer.totals.rows[nodes], np.maximum(most.sum(axis=0), 1)
     usual = both.min(axis=0) * np.where(np.isnan(n), 1.0, np.minimum(n / held, 1.0))
-    several = np.ceil(usual + _SIGMAS * np.sqrt(usual) + 1.0)
+    several = np.ceil(usual + SCHEDULE.unlikely_sigmas * np.sqrt(usual) + 1.0)
     each = (layer.shift[:, None] * (most > 0)).max(axis=0, initial=0.0)
-    return np.where(usual < _NEVER, 0.0, 2.0 * several), each
+    return np.where(usual < SCHEDULE.unlikely_rows, 0.0, 2.0 * several), each
 
 
 def work(items: Items, sums: Sums) -> float:
@@ -311,12 +308,8 @@ def work(items: Items, sums: Sums) -> float:
     return float(ways[-1] if sums.rows is not None else ways.sum())
 
 
-_ALIKE = 1e-9
-"""How far apart predictions in a group lie, at most."""
-
-
 def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]:
-    """Number ranges of predictions that lie together: within :data:`_ALIKE`, or in one of them.
+    """Number ranges of predictions that lie together: equal but for rounding, or in one of them.
 
     Returns places of the lowest and the highest of each number, shape (2, n_numbers), and the
     number of each range.
@@ -326,7 +319,7 @@ def equal_states(low: FloatArray, high: FloatArray) -> tuple[IntArray, IntArray]
     for i in order.tolist():
         if ends:
             begin, end = low[ends[-1][0]], high[ends[-1][1]]
-            most = max(_ALIKE, end - begin, high[i] - low[i])
+            most = max(TOLERANCES.equal_predictions, end - begin, high[i] - low[i])
         if not ends or max(high[i], end) - begin > most:
             ends.append([i, i])
         elif high[i] > end:

@@ -21,28 +21,12 @@ from scipy.linalg import cholesky
 from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.loss_sums.kernels import descend, drop, solve
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.decisions import greatest
 from treeleak.core.private import dataclass
-
-_JOIN = 300
-"""Columns that join the pool at once, at most."""
-_LEAST = 0.1
-"""Least worth of those, as a share of the best one's."""
-_NOTHING = 1e-13
-"""Worth, as a share of the length of the right side, that counts as none."""
-_PULL = 1e-12
-"""How strongly a solution is drawn to the one before, as a share of the squares of columns. Along
-columns that differ by less than its root, rounds are small: with 1e-10, tens of thousands."""
-_SWEEPS = 100
-"""Sweeps of descent before each exact solution."""
-_UNUSED = 300
-"""Columns of the pool that are not in use: beyond this number they leave."""
-_AT_ONCE = 6
-"""A new factor is made where more than one in so many columns leave."""
-_STILL, _PATIENCE = 1.0001, 10
-"""If the residual falls by less than this factor in so many rounds, it is at its end."""
 
 
 class Matrix(Protocol):
@@ -109,7 +93,7 @@ def fit(
     b = matrix.right
     n_free = 0 if free is None else len(free)
     first = np.zeros(0, dtype=np.int64) if free is None else free
-    nothing = _NOTHING * float(np.sqrt(b @ b))
+    nothing = TOLERANCES.no_worth * float(np.sqrt(b @ b))
     pool = _Pool(first, matrix.take(first), np.zeros(n_free), n_free)
     if start is not None:
         chosen, x = start
@@ -124,13 +108,16 @@ def fit(
         lengths.append(float(np.sqrt(residual @ residual)))
         report(residual)
         accepted = bool(len(pool.x)) and accept(pool.chosen, pool.x)
-        still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] <= _STILL * lengths[-1]
+        still = (
+            len(lengths) > SCHEDULE.stall_rounds
+            and lengths[-1 - SCHEDULE.stall_rounds] <= SCHEDULE.stall_factor * lengths[-1]
+        )
         if accepted or still or clock.stopped:
             return Fit(pool.chosen, pool.x, residual, accepted, still, rounds)
         worth = matrix.worth(residual) / matrix.length
         worth[inside] = -np.inf
-        new = greatest(worth, _JOIN)
-        new = new[worth[new] > max(_LEAST * worth.max(initial=0.0), nothing)]
+        new = greatest(worth, SCHEDULE.joining_columns)
+        new = new[worth[new] > max(SCHEDULE.joining_worth * worth.max(initial=0.0), nothing)]
         inside[pool.chosen] = False
         pool = pool.tidy().joined(new, matrix.take(new), b, clock)
         inside[pool.chosen] = True
@@ -152,7 +139,7 @@ class _Pool:
         """Leave out columns that are not in use, if there are many."""
         used = self.x > 0
         used[: self.n_free] = True
-        if (~used).sum() <= min(_UNUSED, len(used) / 2) or self.gram is None:
+        if (~used).sum() <= min(SCHEDULE.unused_columns, len(used) / 2) or self.gram is None:
             return self
         gram = self.gram[np.ix_(used, used)]
         return _Pool(self.chosen[used], self.rows[used], self.x[used], self.n_free, gram)
@@ -171,7 +158,7 @@ class _Pool:
             residual = b - self.rows.T @ x
             length = float(np.sqrt(residual @ residual))
             more = (self.rows @ residual)[x <= 0] > least[x <= 0]
-            if before <= _STILL * length or not more.any():
+            if before <= SCHEDULE.stall_factor * length or not more.any():
                 break
             before = length
         return replace(self, x=x)
@@ -192,13 +179,13 @@ def _solved(
     gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int, clock: Clock
 ) -> FloatArray:
     """Minimise x'Gx / 2 - c'x over x >= 0, drawn to ``start``, or come as far as there is time."""
-    pull = _PULL * gram.diagonal() + 1e-300
+    pull = TOLERANCES.pull * gram.diagonal() + 1e-300
     # Not the products themselves: those of the pool stay as they are.
     near = gram.copy()
     near[np.diag_indices(len(near))] += pull
     right = c + pull * start
     x = start.copy()
-    descend(near, right, x, n_free, _SWEEPS)
+    descend(near, right, x, n_free, SCHEDULE.descent_sweeps)
     used = x > 0
     used[:n_free] = True
     at = np.flatnonzero(used)
@@ -247,7 +234,7 @@ def _one_by_one(
         if not below.any():
             return at, aim
         gone, now = _towards(now, aim, below)
-        if len(gone) * _AT_ONCE > size:
+        if len(gone) * SCHEDULE.refactored_after > size:
             at, now = np.delete(at, gone), np.delete(now, gone)
             factor, size = _factor(gram, at), len(at)
             continue
@@ -277,5 +264,5 @@ def _factor(gram: FloatArray, at: IntArray) -> FloatArray:
         try:
             return np.ascontiguousarray(cholesky(matrix, check_finite=False))
         except LinAlgError:
-            pull = max(10 * pull, _PULL)
+            pull = max(10 * pull, TOLERANCES.pull)
             matrix[np.diag_indices(len(matrix))] = diagonal * (1 + pull)

@@ -17,20 +17,10 @@ from scipy.optimize import minimize
 from scipy.special import gammainc
 
 from treeleak.attacks.loss_sums.columns import Columns
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-
-_RIDGE = 1e-3
-"""By how much sums may be missed, as a share of the variance that they have by chance."""
-_ROUNDS = 300
-"""Of a minimisation, at most."""
-_SHARE = 0.3
-"""Share of the time for numbers of rows alone."""
-_KEPT = 0.98
-"""Share of the rows that cells which are looked at again hold, as far as numbers of rows say."""
-_BEYOND = 20
-"""Rows of a column beyond those it is expected to hold that are not likely enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +47,13 @@ def maxent_rows(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -
     counts = tuple(family for family in columns.families if family.counts is None)
     every = Columns(counts, columns.leaf[:n], columns.label[:n], columns.n_leaves)
     start = np.log(size * (n_rows / size.sum()))
-    x = every.spread(_multipliers(every, start, clock.part(_SHARE * clock.left)), start)[0]
+    x = every.spread(
+        _multipliers(every, start, clock.part(SCHEDULE.entropy_share * clock.left)), start
+    )[0]
     order = np.argsort(-x, kind="stable")
-    cells = np.sort(order[: 1 + int((np.cumsum(x[order]) < _KEPT * x.sum()).sum())])
+    cells = np.sort(
+        order[: 1 + int((np.cumsum(x[order]) < SCHEDULE.entropy_kept_rows * x.sum()).sum())]
+    )
     k = len(columns) // n
     columns_left = np.concatenate([cells + c * n for c in range(k)])
     few = Columns(
@@ -72,7 +66,7 @@ def maxent_rows(columns: Columns, size: FloatArray, n_rows: int, clock: Clock) -
     # Of no other columns, even one row is among the likeliest.
     most = np.argsort(-x, kind="stable")[:n_rows]
     columns_left, x = columns_left[most], x[most]
-    at_least = np.arange(1, int(x.max(initial=0.0)) + _BEYOND)
+    at_least = np.arange(1, int(x.max(initial=0.0)) + SCHEDULE.entropy_rows_beyond)
     right = gammainc(at_least[:, None], x[None, :]).ravel()
     best = np.argsort(-right, kind="stable")[:n_rows]
     m = np.bincount(best % len(x), minlength=len(x))
@@ -89,12 +83,12 @@ def _multipliers(columns: Columns, start: FloatArray, clock: Clock) -> FloatArra
         if clock.stopped:
             raise _TimeUp
         x, left = columns.spread(at, start)
-        value = float(x.sum() - at @ columns.right + 0.5 * _RIDGE * (at @ at))
+        value = float(x.sum() - at @ columns.right + 0.5 * SCHEDULE.entropy_ridge * (at @ at))
         if value < least:
             least, y = value, at.copy()
-        return value, left - columns.right + _RIDGE * at
+        return value, left - columns.right + SCHEDULE.entropy_ridge * at
 
     with suppress(_TimeUp):
-        options: Any = {"maxiter": _ROUNDS, "maxcor": 20}
+        options: Any = {"maxiter": SCHEDULE.entropy_rounds, "maxcor": 20}
         minimize(weighed, y, jac=True, method="L-BFGS-B", options=options)
     return y

@@ -14,19 +14,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.sum_kernels import Listed, counted, cross, extend, meet, trace
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
-_MOST_PAIRS = 4_096
-"""Choices that meet all sums, at most."""
 MOST_LISTED = 2**22
 """Choices of a half that are listed, at most: each takes 26 bytes."""
-_TRIES = 6
-"""Orders of the items that are tried where not all choices can be looked at."""
-_LEAST_CHANCE, _MOST_CHANCE = 1e-3, 256.0
-"""Choices that meet the sums by chance, at most: where not all can be looked at, and at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +155,7 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int = MOST_LISTED) -> I
         return None
     turned, n, integral, way = turned_sums(items, sums)
     by_chance = _by_chance(integral, n, turned)
-    if by_chance > _MOST_CHANCE:
+    if by_chance > SCHEDULE.subset_chance:
         return None
     order = np.argsort(-integral.n_ways, kind="stable")
     halves = _halves(integral, order)
@@ -169,7 +164,7 @@ def meet_in_the_middle(items: Items, sums: Sums, n_most: int = MOST_LISTED) -> I
     if size <= n_most:
         found = _in_halves(integral, turned, n, halves)
     else:
-        found = _in_tries(integral, turned, n, n_most, by_chance <= _LEAST_CHANCE)
+        found = _in_tries(integral, turned, n, n_most, by_chance <= SCHEDULE.subset_chance_in_part)
     return None if found is None else way[found + items.begin[:-1]] - items.begin[:-1]
 
 
@@ -198,7 +193,7 @@ def _listed(items: Items, sums: Sums, n: int, part: IntArray) -> _List:
 def _in_tries(items: Items, sums: Sums, n: int, n_most: int, one: bool) -> IntArray | None:
     """Try some orders of the items, until all choices or the ``one`` there may be is found."""
     rng = np.random.default_rng(len(items))
-    for _ in range(_TRIES):
+    for _ in range(SCHEDULE.subset_orders):
         found, every = _from_both_ends(items, sums, n, rng.permutation(len(items)), n_most, one)
         if found is None or every or len(found):
             return found
@@ -258,7 +253,7 @@ def _pairs(left: _List, n_left: int, right: _List, n_right: int, sums: Sums) -> 
     if turned:
         one, other = other, one
     order = np.argsort(one[0], kind="stable")
-    out = np.empty((_MOST_PAIRS, 2), dtype=np.int64)
+    out = np.empty((SCHEDULE.subset_choices, 2), dtype=np.int64)
     k = meet(
         one[0][order], one[1][order], total - other[0], sums.first - other[1],
         sums.off_second, sums.off_first, sums.off_one, out,

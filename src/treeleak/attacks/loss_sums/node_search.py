@@ -29,6 +29,7 @@ from treeleak.attacks.loss_sums.layers import (
     propagate_flows,
 )
 from treeleak.attacks.loss_sums.node_totals import Root, node_totals, steps_of
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -38,11 +39,6 @@ from treeleak.evidence.predictions import chances, fitted, l2_at_leaves, margins
 from treeleak.partition import Geometry
 from treeleak.partition.masks import leaf_boxes
 from treeleak.release.tree import Tree
-
-_FEW = 8
-"""Choices that meet a node's sums, at most, that are followed before more trees are looked at."""
-_STATES = 20_000
-"""States that are looked at, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +69,7 @@ class _Level:
 
 
 _LEVELS = (
-    _Level(2.0**44, 1, _FEW),
+    _Level(2.0**44, 1, SCHEDULE.followed_choices),
     _Level(2.0**50, 3, 64),
     _Level(2.0**50, 16, 64),
 )
@@ -113,7 +109,7 @@ class ByNodes:
         self.best = start = self._start()
         queue, number = [(0, 0, 0, _State(start))], 0
         n_trees = len(self.geometry.release.trees)
-        while queue and number < _STATES and not self.clock.stopped:
+        while queue and number < SCHEDULE.node_states and not self.clock.stopped:
             level, _, _, state = heappop(queue)
             if state.groups.n_trees > self.best.n_trees:
                 self.best = state.groups
@@ -161,7 +157,7 @@ class ByNodes:
                 return []
             if not bounds[0].open.any():
                 return [_State(self._split(groups, layers[0], bounds[0]))]
-            few = best is not None and len(best.found) <= _FEW
+            few = best is not None and len(best.found) <= SCHEDULE.followed_choices
             if not few and len(layers) < level.layers and self._look_ahead(groups, layers, bounds):
                 continue
             if best is None or len(best.found) > level.n_equal:

@@ -11,6 +11,7 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.derived_hessians import ROUNDED, node_hessians
+from treeleak.evidence.tolerances import TOLERANCES as ROUNDING
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, ROWS, STEP, VALUE
 from treeleak.release.tree import Tree
@@ -22,9 +23,8 @@ _HALF, _ADDED = 0.53, 4e-8
 """The same where numbers are of single precision: in units of the last place, and beside that."""
 _ALIKE = 1e-3
 """The same in the first tree: sums tell whole numbers there, and its steps are less exact."""
-_SHARP, _ROUNDED = 1e-4, 1e-13
-"""Least difference between the steps of two children, as a share of them; and how sums of so many
-numbers are rounded."""
+_ROUNDED = 1e-13
+"""How sums of so many numbers are rounded, as a share of their sizes."""
 _ALL_OF_CLASS = 4.5e-8
 """By how much sums may be off for each row, as p - 1 is rounded in another way than p."""
 _BLURRED, _BLURRED_ROOT = 1e-7, 1e-4
@@ -136,7 +136,7 @@ def _from_above(
     for v in np.flatnonzero(~tree.is_leaf).tolist():  # parents stand first
         left, right = int(tree.left[v]), int(tree.right[v])
         a, b = step[left], step[right]
-        if not abs(a - b) > _SHARP * max(abs(a), abs(b)) or np.isnan(H[v]):
+        if not abs(a - b) > ROUNDING.steps_apart * max(abs(a), abs(b)) or np.isnan(H[v]):
             continue
         whole, off = H[v] + l2, blur[v] * H[v]
         first, parent = (-root.first, 0.0) if v == 0 else (step[v] * whole, step[v])
@@ -162,7 +162,7 @@ def _below_root(
     """Derive what the root's children have, in place: s_L H_L + s_R H_R = -G, H_L + H_R = H."""
     left, right = int(tree.left[0]), int(tree.right[0])
     apart = step[left] - step[right]
-    if not abs(apart) > _SHARP * max(abs(step[left]), abs(step[right])):
+    if not abs(apart) > ROUNDING.steps_apart * max(abs(step[left]), abs(step[right])):
         return
     steepest = np.abs(step[[left, right]]).max()
     size = (abs(root.first) + steepest * root.second) * _ROUNDED

@@ -15,6 +15,7 @@ from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import cheapest
 from treeleak.attacks.loss_sums.layers import Groups
 from treeleak.attacks.loss_sums.node_search import ByNodes
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.sum_kernels import compile_all
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -24,18 +25,6 @@ from treeleak.evidence import LossSums
 from treeleak.evidence.predictions import fitted
 from treeleak.partition import Geometry
 from treeleak.partition.value_index import ValueIndex
-
-_MOST_ROWS = 20_000
-"""Most rows. Before the first tree they are one group: choices of its nodes take time that grows
-with the square of them, between two looks at the clock, and are counted in 16 bits."""
-_SHARE = 0.75
-"""Share of the time for the search."""
-_LATE = 0.2
-"""Seconds after which the search is broken off."""
-_LEAST_TREES = 3
-"""Trees that must be settled for their groups to say more than counts alone."""
-_SURE, _LABEL = 0.99, 0.9
-"""Probability that a row lies in its box, and that it is of the class found, at most."""
 
 
 def raw_rows(
@@ -48,12 +37,12 @@ def raw_rows(
     if not followed(evidence, geometry):
         return None
     clock.untimed(compile_all)
-    search = ByNodes(evidence, geometry, clock.part(_SHARE * clock.left))
+    search = ByNodes(evidence, geometry, clock.part(SCHEDULE.raw_search_share * clock.left))
     # What lies between two looks at the clock may take long.
-    with search.clock.cut_short(_LATE):
+    with search.clock.cut_short(SCHEDULE.raw_late):
         search.found()
     groups = search.best
-    if groups.n_trees < min(_LEAST_TREES, len(geometry.release.trees)):
+    if groups.n_trees < min(SCHEDULE.raw_trees, len(geometry.release.trees)):
         return None
     clock.report_progress("choosing values", 0.8)
     leaf = _leaves(search)
@@ -66,7 +55,7 @@ def raw_rows(
     allowed = np.column_stack([groups.box[box], np.eye(2, dtype=bool)[label]])[:, values.atom_of]
     chosen = cheapest(np.where(allowed, cost, np.inf), values.start)
     atoms, sure = values.atom_of[chosen], np.take_along_axis(share, chosen, axis=1)
-    sure *= np.append(np.full(len(geometry.parts), _SURE), _LABEL)
+    sure *= np.append(np.full(len(geometry.parts), SCHEDULE.box_sure), SCHEDULE.label_sure)
     leaf = geometry.trace_atoms((atoms - values.atom_start[:-1])[:, :-1]).astype(np.int64)
     missed = sum(
         int((~constraints.met(leaf, label)).sum()) for constraints in evidence.statements()
@@ -92,7 +81,7 @@ def followed(evidence: LossSums, geometry: Geometry) -> bool:
         len(geometry.release.classes) == 2
         and len(ensemble.base_scores) == 1
         and not geometry.schema.rules
-        and evidence.n_rows <= _MOST_ROWS
+        and evidence.n_rows <= SCHEDULE.raw_rows
         # The number of rows of a class follows from the first tree's steps; each leaf takes one.
         and fitting.started
         and fitting.plain
@@ -108,12 +97,6 @@ def _leaves(search: ByNodes) -> IntArray:
     return search.geometry.trace_atoms(inside)[:, : groups.n_trees].astype(np.int64)
 
 
-_SECONDS = 10.0
-"""Most time to share out rows."""
-_MISSED = 1e3
-"""What a row that a leaf lacks weighs beside how likely boxes are."""
-
-
 def assign_rows_to_boxes(
     groups: Groups, leaf: IntArray, likely: FloatArray, clock: Clock
 ) -> tuple[IntArray, IntArray]:
@@ -122,7 +105,7 @@ def assign_rows_to_boxes(
     ``leaf``, shape (n_boxes, n_trees): leaves of each box. ``likely``, shape (n_boxes,): how likely
     a row is to lie in each, a logarithm.
     """
-    found = _Program.of(groups, leaf).likeliest(likely, min(clock.left, _SECONDS))
+    found = _Program.of(groups, leaf).likeliest(likely, min(clock.left, SCHEDULE.sharing_seconds))
     held = _in_turns(groups, leaf) if found is None else found
     label, box = np.divmod(np.repeat(np.arange(held.size), held.ravel()), held.shape[1])
     order = np.lexsort((label, box))
@@ -189,7 +172,7 @@ class _Program:
         """
         n = 2 * self.n_boxes
         whole = (np.arange(len(self.high)) < n).astype(np.int64)
-        cost = np.full(len(self.high), _MISSED)
+        cost = np.full(len(self.high), SCHEDULE.missing_row_weight)
         cost[:n] = np.tile(-likely, 2)
         found = milp(
             cost, integrality=whole, bounds=Bounds(np.zeros(len(cost)), self.high),

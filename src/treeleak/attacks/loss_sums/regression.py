@@ -27,7 +27,8 @@ from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import ClassConstraints
 from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.attacks.loss_sums.run import enumerated, written
-from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, ColumnSet
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.search import CellFit, ColumnSet
 from treeleak.attacks.targets import solve
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
@@ -37,18 +38,6 @@ from treeleak.evidence.target_sums import squared_statements, target_sums
 from treeleak.partition import Geometry, GridTooLarge, Partition
 from treeleak.partition.value_index import values_in
 from treeleak.side_information.side_information import NOTHING, SideInformation
-
-_COUNTS_SHARE, _SUMS_SHARE = 0.15, 0.8
-"""Share of the time for counts alone, before sums, and of what is then left for sums."""
-_SPARSE, _WALK = 256, 0.5
-"""Points for each row from which on rows walk over them first, and the share of the time for it:
-of few rows in many cells, datasets over cells are far from all counts."""
-_BEYOND = (0.05, 0.2, 0.6, 2.0)
-"""How far targets may lie from predictions, as a multiple of how far means of leaves lie apart."""
-_WHOLE = 5.0
-"""Seconds for whole numbers near a point that meets all sums."""
-_MET = 1e-3
-"""How far off a sum may be, weighed, where it is taken to be met by real numbers of rows."""
 
 
 def regression(
@@ -77,15 +66,17 @@ def regression(
     values = values_in(geometry)
     if not (summed or partition.alive.all()):
         return of_cells(evidence, partition, values, clock, seed)  # Leaves tell of classes.
-    many = len(partition.points) > _SPARSE * evidence.n_rows
+    many = len(partition.points) > SCHEDULE.sparse_points * evidence.n_rows
     if many and not summed and not geometry.schema.rules:
         constraints = RowConstraints.of_exact(evidence, geometry)
         why = f"{len(partition.points):,} points are too many for {evidence.n_rows:,} rows"
         with clock.cut_short():
-            walked = by_walking(constraints, values, clock.part(_WALK * clock.left), seed, why)
+            walked = by_walking(
+                constraints, values, clock.part(SCHEDULE.sparse_walk_share * clock.left), seed, why
+            )
             if walked.status == "feasible":
                 return walked
-    part = clock.part(_COUNTS_SHARE * clock.left)
+    part = clock.part(SCHEDULE.regression_counts_share * clock.left)
     first = of_cells(evidence, partition, values, part, seed)
     if first.status in ("unique", "infeasible") or clock.stopped:
         return first
@@ -110,7 +101,7 @@ def _by_sums(
     evidence: ExactTotals, partition: Partition, first: Answer, clock: Clock, seed: int
 ) -> Answer:
     """Rebuild the rows with sums of targets; ``first`` is what counts alone say."""
-    m = _fitted(evidence, partition, clock.part(_SUMS_SHARE * clock.left))
+    m = _fitted(evidence, partition, clock.part(SCHEDULE.regression_sums_share * clock.left))
     if m is not None:
         return _answered(evidence, partition, m, first, clock, seed)
     return _longer(evidence, partition, first, clock, seed)
@@ -130,9 +121,7 @@ def _answered(
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
     constraints = ClassConstraints(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
     column_set = ColumnSet(Columns.of(geometry, evidence.statements(), leaf, held), cells)
-    found = CellFit(
-        cells, MOST_SURE * np.ones(len(cells)), constraints, held[:, None], 0, column_set
-    )
+    found = CellFit(cells, constraints, held[:, None], 0, column_set)
     rows = written(found, False, partition, first.values, clock, seed)
     rows = _with_proofs(rows, first.rows)
     return replace(first, status="feasible", rows=(rows,))
@@ -154,7 +143,7 @@ def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArr
                 good.append(m)
         return bool(good)
 
-    for k, beyond in enumerate(_BEYOND):
+    for k, beyond in enumerate(SCHEDULE.target_ranges):
         statements = squared_statements(geometry, beyond)
         if statements is None:
             return None
@@ -165,12 +154,18 @@ def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArr
             off = float(np.abs(residual).sum())
             clock.report_progress("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
 
-        last = k + 1 == len(_BEYOND)
+        last = k + 1 == len(SCHEDULE.target_ranges)
         part = clock.part((0.9 if last else 0.5) * clock.left)
         ended = fit(columns, part, accept, report)
-        if not good and np.abs(ended.residual).max() < _MET:
+        if not good and np.abs(ended.residual).max() < SCHEDULE.regression_met:
             # The sums are met, and rows of some cells might as well be in others, in part.
-            x = whole_groups(columns, ended.chosen, ended.x, ended.chosen % n, clock.part(_WHOLE))
+            x = whole_groups(
+                columns,
+                ended.chosen,
+                ended.x,
+                ended.chosen % n,
+                clock.part(SCHEDULE.regression_whole_seconds),
+            )
             if x is not None:
                 accept(ended.chosen, x)
         if good or clock.stopped:

@@ -26,6 +26,7 @@ from treeleak.attacks.loss_sums.kernels import compile_all
 from treeleak.attacks.loss_sums.labels import system_of
 from treeleak.attacks.loss_sums.least_squares import fit
 from treeleak.attacks.loss_sums.raw_rows import raw_rows
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.search import MOST_SURE, CellFit, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.arrays import FloatArray, IntArray
@@ -49,18 +50,6 @@ UNEXPLAINED = static_message(
     "run_unexplained",
 )
 _NOT_MET = "no rows of listed cells were found that meet all sums"
-_SHARE, _RAW_SHARE = 0.4, 0.8
-"""Share of the time for a way to rebuild rows behind which there is another one; and where that
-other one says next to nothing."""
-_LATE = 0.5
-"""Seconds after the time is up when worlds are no longer held against each other."""
-_WRITTEN, _MOST_WRITING = 1e6, 0.2
-"""Rows times trees that are written as an answer in a second, for which time is left; and the
-largest share of the time for that."""
-_PROOF_SHARE = 0.5
-"""Share of the time that is left for a proof."""
-_LONGER, _LEAST_PROOF = 2.0, 2.0
-"""How many times as long as the rows it may take, and seconds that it may take at any rate."""
 
 
 def loss_sums(
@@ -93,13 +82,13 @@ def loss_sums(
     if not isinstance(evidence, LossSums):
         return _by_cells(evidence, geometry, values, clock, seed)
     interval = any(part.intervals for part in geometry.parts)
-    part = clock.part(_SHARE * clock.left) if interval else clock
+    part = clock.part(SCHEDULE.cells_share * clock.left) if interval else clock
     try:
         answer = _by_cells(evidence, geometry, values, part, seed)
     except GridTooLarge as why:
         # Walks that meet the counts may follow, where every tree counts its rows.
         counted = not np.isnan(evidence.n).any()
-        part = clock.part(_RAW_SHARE * clock.left) if counted else clock
+        part = clock.part(SCHEDULE.raw_share * clock.left) if counted else clock
         raw = raw_rows(evidence, geometry, values, part, str(why))
         n_solved = 0 if raw is None else raw.numbers["trees_settled"]
         if raw is None or (counted and 2 * n_solved < len(geometry.release.trees)):
@@ -132,8 +121,10 @@ def _by_cells(
             why = NO_PLACE.format(held=f"{evidence.n[row]:,.0f} rows")
             clash = Contradiction(*partition.geometry.leaf_of_row(row), why)
             return Answer("infeasible", values, contradiction=clash)
-    writing = evidence.n_rows * len(geometry.release.trees) / _WRITTEN if counted else 0.0
-    part = clock.part(clock.left - min(writing, _MOST_WRITING * clock.left))
+    writing = (
+        evidence.n_rows * len(geometry.release.trees) / SCHEDULE.entries_written if counted else 0.0
+    )
+    part = clock.part(clock.left - min(writing, SCHEDULE.writing_share * clock.left))
     search = Search(evidence, partition, part, seed)
     found = search.found() if counted else rows_from_steps(search)
     if found is None and part.stopped:
@@ -142,8 +133,13 @@ def _by_cells(
         raise NotCovered(UNEXPLAINED)
     if counted and not found.missed and not clock.stopped:
         clock.report_progress("proving the rows", 0.8, 0)
-        part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
-        with suppress(TimeUp), part.enforced(_LATE):
+        part = clock.part(
+            min(
+                SCHEDULE.proof_share * clock.left,
+                SCHEDULE.proof_factor * clock.seconds + SCHEDULE.proof_seconds,
+            )
+        )
+        with suppress(TimeUp), part.enforced(SCHEDULE.worlds_late):
             proved = only_one(found.column_set.columns, *found.used(), part)
         if not proved and not clock.stopped:
             found = search.by_steps(found)
@@ -207,7 +203,7 @@ def written(
         worlds = several_worlds(search, exact, None, clock, stage, seed)
     n = len(found.cells)
     try:
-        with clock.enforced(_LATE):
+        with clock.enforced(SCHEDULE.worlds_late):
             final = search.bayes_estimate(worlds, clock, seed)
             few = len(final.values) > MAX_ALIGNED or len(worlds) < N_WORLDS
             sure = _sure(search, final, worlds, n) if few else None
@@ -216,12 +212,10 @@ def written(
         # To hold many rows of several worlds against each other takes seconds: one will do.
         final = min(worlds, key=lambda world: world.misfit)
         rows = search.rows(final, worlds, known, _sure(search, final, worlds, n))
-    row_cell = search.cells(final) % n
     missed = found.missed + final.misfit
     if proved and not missed:
         return rows
-    sure = found.sure[row_cell].reshape(len(row_cell), -1)
-    least = np.minimum(rows.confidence, sure)
+    least = np.minimum(rows.confidence, found.sure)
     return replace(rows, confidence=least, proved=np.zeros_like(rows.proved), unique=False,
                    misfit=missed, fixed=None)  # fmt: skip
 
@@ -244,17 +238,6 @@ def _sure(
     out = np.empty(final.values.shape)
     out[at] = np.take_along_axis(share, final.values[at], axis=1)
     return out
-
-
-_NEAR, _NEAR_SHARES = 0.1, 0.02
-"""How far from whole numbers rows may be; the second where only shares are told."""
-_SHARES_SURE = 0.5
-"""Probability of rows then, if the leaves do not tie all kinds of rows together: some of these
-alone may explain the leaves in which they lie, and be more than they seem."""
-_USED = 1e-6
-"""Least share of the largest number of rows that counts as any."""
-_TIMES = 4
-"""Most rows of the rarest kind, where only shares are told."""
 
 
 def rows_from_steps(search: Search) -> CellFit | None:
@@ -284,8 +267,8 @@ def rows_from_steps(search: Search) -> CellFit | None:
             known = replace(search, evidence=replace(evidence, held=held.astype(np.int64)))
             known_columns = known.by_class(known.evidence.statements())
             tied = not evidence.shares_only or independent(column_set.columns, chosen[m > 0])
-            sure = np.full(len(m), MOST_SURE if tied else _SHARES_SURE)
-            found = known.classed(known_columns, chosen, m, sure)
+            sure = MOST_SURE if tied else SCHEDULE.shares_sure
+            found = replace(known.classed(known_columns, chosen, m), sure=sure)
             if not found.missed:
                 got.append(found)
                 return True
@@ -297,15 +280,15 @@ def rows_from_steps(search: Search) -> CellFit | None:
 
 def _whole(x: FloatArray, *, shares: bool) -> list[IntArray]:
     """Whole numbers near some numbers; of shares, near multiples of them, small ones first."""
-    used = x > _USED * x.max(initial=0.0)
+    used = x > SCHEDULE.used_share * x.max(initial=0.0)
     if not used.any():
         return []
     unit = float(x[used].min())
     out = []
-    for times in range(1, _TIMES + 1) if shares else (1,):
+    for times in range(1, SCHEDULE.rarest_rows + 1) if shares else (1,):
         rows = x * (times / unit if shares else 1.0)
         m = np.rint(rows)
-        near = _NEAR_SHARES if shares else _NEAR
+        near = SCHEDULE.whole_off_shares if shares else SCHEDULE.whole_off
         if np.abs(rows - m).max() <= near and 0 < m.sum() <= MAX_ROWS:
             out.append(m.astype(np.int64))
     return out

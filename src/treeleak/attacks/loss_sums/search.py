@@ -21,6 +21,7 @@ from treeleak.attacks.loss_sums.integral import whole_near, whole_rows
 from treeleak.attacks.loss_sums.labels import ClassConstraints, nearest_classes, the_only_classes
 from treeleak.attacks.loss_sums.least_squares import Fit, fit
 from treeleak.attacks.loss_sums.maxent_rows import maxent_rows
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
 from treeleak.attacks.loss_sums.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -40,27 +41,9 @@ T = TypeVar("T")
 
 NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
-_FIRST_SHARE = 0.6
-"""Share of the time for the sums without classes, where there are others."""
-_SECOND_SHARE, _STEPS_SHARE = 0.9, 0.9
-"""Share of what is left then for all sums; of the time for going tree by tree, where sums are exact
-enough."""
-_LATE = 0.2
-"""Seconds after which a step is broken off that is not all there is."""
-MOST_SURE, _LEAST_SURE = 0.999, 0.05
+MOST_SURE = 0.999
 """Probability of a row that meets all statements, and is not proved: of such answers on default
-models, none had a row in a wrong cell; and of any row."""
-_WHOLE = 0.1
-"""How far from whole numbers those are that need no rounding, over all columns they stand for."""
-_SECOND_TRY = 0.4
-"""Share of the time for all trees at once where going tree by tree found no rows."""
-_ELSEWHERE = 0.12
-"""Share of values that are wrong in likely rows that are in no right cell: as measured."""
-_MISPLACED = 0.2
-"""Share of values that are wrong where sums are missed, for each root of the share of them that
-rows bring to a wrong leaf: as measured on default models of 300 and 1,000 rows, time being up."""
-_NO_FIT = 2.5
-"""How many times as many are wrong where there was no time to fit anything."""
+models, none had a row in a wrong cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +63,6 @@ class CellFit:
 
     cells: IntArray
     """Shape (n_found,). Cells that hold rows."""
-    sure: FloatArray
-    """Shape (n_found,), or (n_found, n_attributes + 1) where some values are surer than others. How
-    sure these are."""
     constraints: ClassConstraints
     """What is known of their classes."""
     by_class: IntArray | None
@@ -95,6 +75,8 @@ class CellFit:
     rounds: int = 0
     whole: float = 1.0
     """Share of the rows whose numbers needed no rounding."""
+    sure: float = MOST_SURE
+    """How sure rows are at most that meet all statements."""
 
     def used(self, column_set: ColumnSet | None = None) -> tuple[IntArray, IntArray]:
         """Columns that hold rows, and how many; of other kinds than their own, if given."""
@@ -140,7 +122,7 @@ class Search:
                 return best
         if best is None:
             return self._at_once(statements)
-        part = replace(self, clock=self.clock.part(_SECOND_TRY * self.clock.left))
+        part = replace(self, clock=self.clock.part(SCHEDULE.second_try_share * self.clock.left))
         other = _in_time(part.clock, lambda: part._at_once(statements))
         # How many sums are missed says less: the first trees may be met, and all others far off.
         best = best if other is None or best.off() < other.off() else other
@@ -155,12 +137,11 @@ class Search:
         # Squares of first derivatives say little more than these do, and take as long.
         column_set = self.by_class([s for s in statements if s.quantity != VARIANCE])
         size = np.bincount(self.partition.cell).astype(float)
-        part = self.clock.part(_SECOND_SHARE * self.clock.left)
+        part = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         found = maxent_rows(column_set.columns, size, self.evidence.n_rows, part)
         if found is None or found.share @ found.m <= least * self.evidence.n_rows:
             return None
-        sure = np.clip(1.0 - _ELSEWHERE * (1.0 - found.share), 0.0, MOST_SURE)
-        return self.classed(column_set, found.chosen, found.m, sure)
+        return self.classed(column_set, found.chosen, found.m)
 
     @property
     def _rough(self) -> bool:
@@ -187,12 +168,12 @@ class Search:
             if m.tobytes() in tried or not found.column_set.columns.met(cells, m[cells]):
                 return False
             tried.add(m.tobytes())
-            other = self.classed(found.column_set, cells, m[cells], MOST_SURE * np.ones(len(cells)))
+            other = self.classed(found.column_set, cells, m[cells])
             if (left := self._unexplained(other)) < best[0] and not other.missed:
                 best = left, other
             return best[0] == 0
 
-        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        clock = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         _in_time(clock, lambda: fit(column_set.columns, clock, accept))
         return best[1]
 
@@ -218,13 +199,13 @@ class Search:
             Columns.of(geometry, class_free, leaf, np.zeros(n, dtype=np.int64)), every
         )
         last = len(class_free) == len(statements)
-        part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
+        part = self.clock if last else self.clock.part(SCHEDULE.class_free_share * self.clock.left)
         best, ended = self._fitted(first, part, last=last)
         # Where leaves leave classes open, sums over inner nodes may tell them.
         has_variances = best.by_class is None and any(s.quantity == VARIANCE for s in statements)
         if last or self.clock.stopped or not (best.missed or has_variances):
             return best
-        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        clock = self.clock.part(SCHEDULE.all_sums_share * self.clock.left)
         if best.missed and best.by_class is None:
             rows = best
             best = replace(
@@ -243,7 +224,7 @@ class Search:
         if found.missed and not (best.missed and found.off(first) < best.off(first)):
             return best
         # If these are the rows, last digits of sums may say which classes are theirs.
-        anew = self.classed(first, found.cells, found.constraints.m, found.sure)
+        anew = self.classed(first, found.cells, found.constraints.m)
         return found if anew.missed or anew.by_class is None else anew
 
     def _shared_out(self, found: CellFit, statements: Sequence[LinearConstraints]) -> IntArray:
@@ -258,12 +239,12 @@ class Search:
         """Find rows tree by tree, as far as there is time; None if there is none for a start."""
         column_set, clock = (
             self.by_class(statements),
-            self.clock.part(_STEPS_SHARE * self.clock.left),
+            self.clock.part(SCHEDULE.tree_by_tree_share * self.clock.left),
         )
         start = self.partition.geometry.leaf_start
         steps = TreeByTree(column_set.columns, self.n_classes, start, clock)
         if (found := _in_time(clock, steps.found)) is not None:
-            return self.classed(column_set, *found, MOST_SURE * np.ones(len(found[1])))
+            return self.classed(column_set, *found)
         if steps.guess is None:
             return None
         return self._rounded(column_set, steps.guess.chosen, steps.guess.x, steps.guess.n_equal)
@@ -294,7 +275,7 @@ class Search:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > NEAR or not columns.met(chosen, m):
                 return False
-            found = self.classed(column_set, chosen, m, MOST_SURE * np.ones(len(m)))
+            found = self.classed(column_set, chosen, m)
             if found.missed:
                 return False
             got.append(found)
@@ -331,25 +312,16 @@ class Search:
         share = x * (n / x.sum())
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
-        off = np.abs(x - m) / np.maximum(m, 1)
-        wrong = _MISPLACED * np.sqrt(misplaced(column_set.columns, chosen, m))
-        # Rows that are far from whole numbers are wrong sooner.
-        each = off * n / (off @ m) if off.any() else np.full(len(m), _NO_FIT)
-        sure = np.clip(1.0 - wrong * each, _LEAST_SURE, MOST_SURE) / (
-            1 if n_equal is None else n_equal
-        )
-        whole = float(m[np.abs(x - m) * (1 if n_equal is None else n_equal) < _WHOLE].sum()) / n
-        return replace(self.classed(column_set, chosen, m, sure), whole=whole)
+        off = np.abs(x - m) * (1 if n_equal is None else n_equal)
+        whole = float(m[off < SCHEDULE.columns_off].sum()) / n
+        return replace(self.classed(column_set, chosen, m), whole=whole)
 
-    def classed(
-        self, column_set: ColumnSet, chosen: IntArray, m: IntArray, sure: FloatArray
-    ) -> CellFit:
+    def classed(self, column_set: ColumnSet, chosen: IntArray, m: IntArray) -> CellFit:
         """Share out the classes, and count what is not met."""
         held: BoolArray = m > 0
-        chosen, m, sure = chosen[held], m[held], sure[held]
+        chosen, m = chosen[held], m[held]
         cells, at = np.unique(column_set.cell[chosen], return_inverse=True)
         rows = np.bincount(at, m, len(cells)).astype(np.int64)
-        sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
         missed = column_set.columns.missed(chosen, m)
         leaf, k = self.partition.signature[cells], self.n_classes
         class_of_tree = classes_of_trees(self.partition.geometry.release)
@@ -359,7 +331,7 @@ class Search:
             n_leaves = int(self.partition.geometry.leaf_start[-1])
             number = np.bincount(leaf.ravel(), each[:, class_of_tree].ravel(), n_leaves)
             constraints = ClassConstraints(leaf, rows, number.astype(np.int64), class_of_tree, k)
-            return CellFit(cells, sure, constraints, each.astype(np.int64), missed, column_set)
+            return CellFit(cells, constraints, each.astype(np.int64), missed, column_set)
         assert isinstance(self.evidence, LossSums)  # noqa: S101 (else classes are told apart)
         counted = class_counts_from_gradients(self.evidence, leaf, rows)
         constraints = ClassConstraints(leaf, rows, counted.number, class_of_tree, k)
@@ -371,7 +343,7 @@ class Search:
             )
         if by_class is not None and not self._rough:  # hints may be wrong
             missed += self._missed(leaf, by_class)
-        return CellFit(cells, sure, constraints, by_class, missed, column_set)
+        return CellFit(cells, constraints, by_class, missed, column_set)
 
     def _missed(self, leaf: NDArray[np.int32], by_class: IntArray) -> int:
         """How many statements that depend on classes these rows miss."""
@@ -382,16 +354,10 @@ class Search:
         return sum(int((~each).sum()) for each in met)
 
 
-def misplaced(columns: Columns, chosen: IntArray, m: IntArray) -> float:
-    """Share of what leaves sum up that rows bring to the wrong ones: these miss it twice."""
-    off = columns.take(chosen).T @ m.astype(float) - columns.right
-    return 0.5 * float(np.abs(off).sum()) / max(float(np.abs(columns.right).sum()), 1e-300)
-
-
 def _in_time(clock: Clock, step: Callable[[], T]) -> T | None:
     """Do a step that there is another answer without; None if time ends in its midst."""
     try:
-        with clock.enforced(_LATE):
+        with clock.enforced(SCHEDULE.step_late):
             return step()
     except TimeUp:
         return None

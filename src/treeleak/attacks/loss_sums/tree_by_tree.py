@@ -24,22 +24,11 @@ from scipy.sparse import csr_array, vstack
 
 from treeleak.attacks.loss_sums.columns import ROUNDED, Columns
 from treeleak.attacks.loss_sums.integral import whole_numbers
+from treeleak.attacks.loss_sums.schedule import SCHEDULE
+from treeleak.attacks.loss_sums.tolerances import TOLERANCES
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-
-_COLUMNS, _MOST_COLUMNS = 1_000, 8_000
-"""Columns at once: to begin with, and at most."""
-_PER_TREE = 60
-"""For each tree that is looked at, there may be so many."""
-_NEAR = 0.2
-"""How far from whole numbers what is worth a try may be."""
-_CORNERS = 40
-"""Points that are tried where there are no more trees to look at."""
-_CUT = 1e-7
-"""Share of the greatest singular value below which sums are not looked at, but checked."""
-_NOTHING = 1e-12
-"""Least part of a sum that tells parts of a group apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +79,21 @@ class TreeByTree:
         """Find columns, and how many rows they have; None if some trees stay open."""
         n, n_trees = self.n_cells, self.leaf.shape[1]
         unknown = np.full((1, self.n_classes), -1)
-        now, most = SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown), _COLUMNS
+        now, most = (
+            SolvedTrees(0, np.arange(n), np.zeros(n, dtype=np.int64), unknown),
+            SCHEDULE.first_columns,
+        )
         while now.n_trees < n_trees:
             self.clock.report_progress(
                 "fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees
             )
             ahead = self._ahead(now, most)
             end = now.n_trees + len(ahead.part) == n_trees
-            last = end or 2 * most > _MOST_COLUMNS
-            solved = self._solved(now, ahead, _CORNERS if end else 1)
+            last = end or 2 * most > SCHEDULE.most_columns
+            solved = self._solved(now, ahead, SCHEDULE.corners if end else 1)
             if self.clock.stopped or (solved is None and last):
                 return None
-            most = 2 * most if solved is None else max(_COLUMNS, most // 2)
+            most = 2 * most if solved is None else max(SCHEDULE.first_columns, most // 2)
             now = solved or now
         _, first = np.unique(now.group, return_index=True)
         group, label = np.nonzero(now.rows)
@@ -125,7 +117,7 @@ class TreeByTree:
             _, first, part = np.unique(key, return_index=True, return_inverse=True)
             if ahead.part and held[now.group[first]].sum() > most:
                 break
-            if len(ahead.part) * _PER_TREE > most:
+            if len(ahead.part) * SCHEDULE.columns_per_tree > most:
                 break
             ahead.part.append(part.ravel())
             ahead.first.append(first)
@@ -135,7 +127,7 @@ class TreeByTree:
         """Find how many rows parts have; None if not even the next tree is settled."""
         first = ahead.first[-1]
         part, label = np.nonzero(now.rows[now.group[first]])
-        if len(part) > _MOST_COLUMNS:
+        if len(part) > SCHEDULE.most_columns:
             return None
         group, cell = now.group[first[part]], now.cell[first[part]]
         chosen, n_equal = label * self.n_cells + cell, np.bincount(ahead.part[-1])[part]
@@ -171,7 +163,7 @@ class TreeByTree:
             used, at = np.unique(pair, return_inverse=True)
             real = np.bincount(at.ravel(), x)
             m = np.rint(real).astype(np.int64)
-            if np.abs(real - m).max() > _NEAR:
+            if np.abs(real - m).max() > SCHEDULE.try_off:
                 continue
             parts, labels = np.divmod(used, self.n_classes)
             one = now.cell[ahead.first[more - 1][parts]]
@@ -196,7 +188,10 @@ class TreeByTree:
         dense = A.toarray()
         if now.n_trees == 0:
             yield from midpoints(
-                *orthonormal(dense, b, _CUT), np.ones(len(label)), self.clock, n_most
+                *orthonormal(dense, b, TOLERANCES.cut_singular),
+                np.ones(len(label)),
+                self.clock,
+                n_most,
             )
             return
         whole, at, parts = np.unique(
@@ -213,8 +208,8 @@ class TreeByTree:
         each = np.zeros((int(at.max()) + 1, len(at)))
         each[at, np.arange(len(at))] = 1.0 / np.sqrt(np.bincount(at))[at]
         dense -= (dense @ each.T) @ each
-        informative = np.abs(dense).max(axis=1, initial=0.0) > _NOTHING
-        apart, right = orthonormal(dense[informative], b[informative], _CUT)
+        informative = np.abs(dense).max(axis=1, initial=0.0) > TOLERANCES.telling_part
+        apart, right = orthonormal(dense[informative], b[informative], TOLERANCES.cut_singular)
         every, right = np.vstack([each, apart]), np.append(each @ mean[split], right)
         for x in midpoints(every, right, mean[split] + 0.1, self.clock, n_most):
             out = mean.copy()
@@ -236,21 +231,6 @@ def _live(n_trees: int, cell: IntArray, part: IntArray, rows: IntArray) -> Solve
     live = some[part]
     number = np.cumsum(some) - 1
     return SolvedTrees(n_trees, cell[live], number[part[live]], rows[some])
-
-
-_ROUNDS = 60
-_EXACT = 1e-5
-"""By how much equations may be missed at the end."""
-_MIDDLE, _EDGE = 1e-7, 1e-12
-"""Mean product of numbers and their prices at the end; the second where equations stay missed."""
-_FAR, _WHOLE = 1e-3, 1e-3
-"""By how much equations that no point meets are missed; how near to whole a whole number is."""
-_SOFT = 1e-12
-"""How soft the equations are."""
-_ROUNDED = 1e-14
-"""Share of its diagonal that is added to a matrix, so that it has a factor."""
-_INSIDE = 0.99
-"""Share of the way to the next edge that is gone."""
 
 
 def orthonormal(A: FloatArray, b: FloatArray, cut: float) -> tuple[FloatArray, FloatArray]:
@@ -282,12 +262,12 @@ def midpoints(
         free = np.setdiff1d(np.arange(len(x)), list(now))
         rest = b - A @ np.where(np.isin(np.arange(len(x)), free), 0.0, x)
         x[free] = middle(A[:, free], rest, start[free], clock)
-        if now and np.abs(A @ x - b).max() > _FAR:
+        if now and np.abs(A @ x - b).max() > TOLERANCES.missed_equation:
             continue  # There is nothing in this corner.
         yield x
         off = np.abs(x - np.rint(x))
         worst = int(off.argmax())
-        if off[worst] > _WHOLE:
+        if off[worst] > TOLERANCES.whole_row_off:
             near = np.rint(x[worst])
             other = near + (1 if x[worst] > near else -1)
             fixed += [now | {worst: other}, now | {worst: near}]
@@ -297,15 +277,20 @@ def middle(A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock) -> Flo
     """Find the middle: rows of A are nearly orthonormal, ``start`` is above 0."""
     x, price = start.copy(), start.mean() / np.maximum(start, 1e-3 * start.mean())
     y = np.zeros(len(b))
-    for _ in range(_ROUNDS):
+    for _ in range(SCHEDULE.interior_rounds):
         gap = float(x @ price) / len(x)
-        missed, unpriced = b - A @ x - _SOFT * y, -(A.T @ y + price)
-        done = gap < _MIDDLE and np.abs(missed).max(initial=0.0) < _EXACT
-        if done or gap < _EDGE or clock.stopped:
+        missed, unpriced = b - A @ x - TOLERANCES.softness * y, -(A.T @ y + price)
+        done = (
+            gap < TOLERANCES.met_product
+            and np.abs(missed).max(initial=0.0) < TOLERANCES.equation_off
+        )
+        if done or gap < TOLERANCES.missed_product or clock.stopped:
             break
         wide = A * np.sqrt(x / price)
         gram = wide @ wide.T
-        gram[np.diag_indices(len(b))] += _SOFT + _ROUNDED * gram.diagonal().max(initial=0.0)
+        gram[np.diag_indices(len(b))] += (
+            TOLERANCES.softness + TOLERANCES.added_diagonal * gram.diagonal().max(initial=0.0)
+        )
         factor = cho_factor(gram, overwrite_a=True, check_finite=False)
 
         def step(
@@ -325,7 +310,10 @@ def middle(A: FloatArray, b: FloatArray, start: FloatArray, clock: Clock) -> Flo
         ahead = (x + _most(x, dx) * dx) @ (price + _most(price, dprice) * dprice) / len(x)
         keep = min(max((float(ahead) / gap) ** 3, 1e-3), 0.9)
         dx, dy, dprice = step(keep * gap - x * price - dx * dprice)
-        far, far_price = _INSIDE * _most(x, dx), _INSIDE * _most(price, dprice)
+        far, far_price = (
+            TOLERANCES.step_inside * _most(x, dx),
+            TOLERANCES.step_inside * _most(price, dprice),
+        )
         x, y, price = x + far * dx, y + far_price * dy, price + far_price * dprice
     return x
 

@@ -15,6 +15,7 @@ from treeleak.attacks.consensus import (
     confidence,
     expected_distance,
 )
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -23,11 +24,6 @@ from treeleak.core.decisions import clearly_less
 from treeleak.core.private import dataclass
 from treeleak.partition import rules_hold
 from treeleak.partition.value_index import ValueIndex
-
-_DOUBT = 0.5
-"""Samples' worth of doubt in every share."""
-_MOST, _MOST_ROWS = 60, 24_000
-"""Samples of which an estimate is taken value by value, at most, and rows in all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,10 @@ def middle(
         far = partial(_distance, values, others, judges.value_prior, target)
         return BayesEstimate(*best, far(best[0]))
     alone, certain = values.listed, np.ones(values.n_values)
-    most, rng = min(_MOST_ROWS // max(target.n_rows, 1), _MOST), np.random.default_rng(seed)
+    most, rng = (
+        min(SCHEDULE.most_sampled_rows // max(target.n_rows, 1), SCHEDULE.most_samples),
+        np.random.default_rng(seed),
+    )
     few, judging = samples.thinned(most), judges.thinned(most)
     others = [judging.draw_values(judging.numbered(k), rng) for k in range(len(judging))]
     far = partial(_distance, alone, others, certain, target)
@@ -106,7 +105,9 @@ def distance(chosen: IntArray, judges: Samples, seed: int) -> float:
 
     Rows are matched across classes, as errors are measured.
     """
-    judging = judges.thinned(min(_MOST_ROWS // max(len(chosen), 1), _MOST))
+    judging = judges.thinned(
+        min(SCHEDULE.most_sampled_rows // max(len(chosen), 1), SCHEDULE.most_samples)
+    )
     values, rng = judging.values, np.random.default_rng(seed)
     others = [judging.draw_values(judging.numbered(k), rng) for k in range(len(judging))]
     far = expected_distance(values.listed, chosen, others, np.ones(values.n_values))
@@ -168,7 +169,7 @@ def weighed(
     """Say how sure each value is, and how many counts the rows miss."""
     n_open = np.add.reduceat(_allowed(target), values.start[:-1], axis=1, dtype=np.int64)
     likely = np.take_along_axis(share, chosen, axis=1)
-    sure = confidence(likely, n_samples, _DOUBT, n_open)
+    sure = confidence(likely, n_samples, SCHEDULE.sample_doubt, n_open)
     sure[n_open == 1] = 1.0
     label = chosen[:, -1] - values.start[-2]
     leaves = target.geometry.trace_atoms(_atoms(chosen, target))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.posterior.draw_kernels import Prior, State, room_for_gibbs, walk
 from treeleak.attacks.posterior.grid_kernels import drop_all, set_log_priors
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Info
 from treeleak.attacks.tree_prior import TreePrior
@@ -36,19 +37,9 @@ from treeleak.partition.value_index import ValueIndex
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
-_FRESH = 0.1
-"""Share of the moves that replace a row by one that the learned prior draws."""
-_RELEARN, _IMAGINED = 1.5, 3
-"""Sweeps between two redraws of what rows are like; redraws per attribute before the first row."""
 _ALPHAS = 2.0 ** np.arange(5)
 _KAPPAS = 2.0 ** np.arange(1, 7)
 """How strongly marginals are held to be even, and values to be independent; all equally likely."""
-_MOST_TURNS = 1000
-"""Turns in which rows that break rules are sent elsewhere."""
-_MOST_PAIRS = 2**16
-"""Pairs of atom and bin up to which one attribute may depend on another."""
-_SLICE = 200_000
-"""Steps between two looks at the clock, about 0.2 s."""
 
 
 def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
@@ -83,7 +74,9 @@ def hierarchy_of(values: ValueIndex, every: int) -> HierarchicalPrior:
     """Lay out what a chain is to learn; ``every`` as in :class:`HierarchicalPrior`."""
     radix = np.diff(values.atom_start)
     n_bins = np.array([entry[-1] + 1 for entry in values.bins], dtype=np.int32)
-    room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
+    room = [
+        r * max((q for q in n_bins if r * q <= SCHEDULE.dependent_pairs), default=1) for r in radix
+    ]
     offset = np.cumsum([0, *room])
     flat = TreePrior.flat(radix, values.atom_weights)
     share = np.exp(np.concatenate([entry[0] for entry in flat.log_share]))
@@ -130,9 +123,13 @@ class Chain:
         moves, start = target.moves, target.values.atom_start
         state_rng = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
-        hierarchy = hierarchy_of(target.values, max(int(_RELEARN * target.n_rows), 1))
+        hierarchy = hierarchy_of(
+            target.values, max(int(SCHEDULE.learning_sweeps * target.n_rows), 1)
+        )
         if prior is None:
-            imagine(state_rng, atoms, target.grid, hierarchy, _IMAGINED * len(target.radix))
+            imagine(
+                state_rng, atoms, target.grid, hierarchy, SCHEDULE.first_redraws * len(target.radix)
+            )
         if at is not None:
             atoms[:] = at
         elif target.weights is not None:
@@ -185,11 +182,15 @@ class Chain:
         out = replace(self, state=copied(self.state), hierarchy=copied(self.hierarchy))
         learns = self.fixed_prior is None
         power = target.likelihood.power
-        moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
+        moves = target.moves._replace(fresh=SCHEDULE.fresh_rows if learns else 0.0)
         hierarchy = out.hierarchy if learns else out.hierarchy._replace(every=0)
         room = room_for_gibbs(target.radix) if moves.gibbs_share else None
         while done < steps and not clock.stopped:
-            law, grid, now = target.likelihood.law, target.grid, min(_SLICE, steps - done)
+            law, grid, now = (
+                target.likelihood.law,
+                target.grid,
+                min(SCHEDULE.steps_at_once, steps - done),
+            )
             taken += walk(
                 now,
                 temperature * power,
@@ -233,7 +234,7 @@ def _obey_rules(
     """
     grid, moves, n_rules = target.grid, target.moves, len(target.grid.rule_start)
     ends = np.append(grid.rule_start[1:], len(grid.valid))
-    for _ in range(_MOST_TURNS if n_rules else 0):
+    for _ in range(SCHEDULE.rule_turns if n_rules else 0):
         places = grid.rule_start + atoms[:, :-1].astype(np.int64) @ grid.rule_stride.T
         broken = ~grid.valid[places]
         if not broken.any():

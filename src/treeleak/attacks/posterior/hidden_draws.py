@@ -16,6 +16,7 @@ from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
 from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.attacks.tree_prior import TreePrior
@@ -41,15 +42,6 @@ _LONG = replace(
     by_factors=True,
 )
 """Where attributes have many atoms: rows come to rest slowly, and only when it is cold."""
-_BRIEF, _AGREED = 8, 1.05
-"""A walk so many times shorter comes first. It will do if R-hat, over its chains, is at most this:
-they started apart, each in its own temperature."""
-_DOUBT = 2.0
-"""By what the log likelihood is divided where columns are numbers. Trees put their thresholds where
-the rows that they drew suggest: counts of draws fit these better than chance would have it, and
-rows that fit the counts best are wrong."""
-_MANY_ROWS = 1000
-"""Rows from which on chains start where the counts put the rows, and are not tempered."""
 
 
 def hidden_draws(
@@ -70,7 +62,7 @@ def hidden_draws(
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     numeric = any(part.intervals for part in values.parts)
-    likelihood = DrawLikelihood.of(evidence, _DOUBT if numeric else 1.0)
+    likelihood = DrawLikelihood.of(evidence, SCHEDULE.number_doubt if numeric else 1.0)
     numbers = {
         "grid_points": bounded(geometry.n_points),
         "equations": int((likelihood.draws > 0).sum()),
@@ -83,7 +75,7 @@ def hidden_draws(
     if (clash := _out_of_reach(target, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     plan = _LONG if target.moves.gibbs_share else _PLAN
-    if evidence.n_rows >= _MANY_ROWS and not target.moves.gibbs_share:
+    if evidence.n_rows >= SCHEDULE.many_rows and not target.moves.gibbs_share:
         plan = replace(plan, hot=1.0)
     flat = TreePrior.flat(target.radix, values.atom_weights)
     density = side_info.density(geometry)
@@ -91,21 +83,21 @@ def hidden_draws(
     if (over_all := population_prior(density, target)) is not None:
         prior, plan = over_all, replace(plan, fits=0)
     plan = affordable(plan, target, flat, clock, seed)
-    brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
+    brief = replace(plan, sweeps=plan.sweeps / SCHEDULE.brief_factor)
     found = None
     if plan.hot > 1 and not target.moves.gibbs_share and brief.sweeps >= plan.least_sweeps:
-        found = run_posterior(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
+        found = run_posterior(target, brief, prior, clock, seed, (0.0, 1 / SCHEDULE.brief_factor))
     if found is None:
         found = run_posterior(target, plan, prior, clock, seed)
-    elif not (clock.stopped or found.samples(density).disagreement <= _AGREED):
+    elif not (clock.stopped or found.samples(density).disagreement <= SCHEDULE.brief_agreement):
         # What the brief walk took is taken off each chain, not off their number.
         cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
-        longer = run_posterior(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        longer = run_posterior(target, plan, prior, clock, seed, (1 / SCHEDULE.brief_factor, 1.0))
         found = longer if longer.converged else found
     samples = found.samples(density)
     likeliest = replace(found, plan=plan).likeliest() + values.atom_start[:-1]
-    numbers |= found.numbers | {"agreed": int(samples.disagreement <= _AGREED)}
+    numbers |= found.numbers | {"agreed": int(samples.disagreement <= SCHEDULE.brief_agreement)}
     rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
         "likely" if found.converged else "unknown",

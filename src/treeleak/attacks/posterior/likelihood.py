@@ -17,12 +17,10 @@ from treeleak.attacks.posterior.hidden_kernels import (
     log_marginal,
     log_surjections,
 )
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import HiddenDraws
-
-_SPLIT_EVERY = 4
-"""Sweeps between two looks at how distinct rows split among classes."""
 
 
 class Likelihood(ABC):
@@ -157,7 +155,7 @@ class DrawLikelihood(Likelihood):
             draws=self.draws,
             table=self.log_surjections if split else np.zeros((1, 1)),
             log_factorial=self.log_factorial,
-            every=_SPLIT_EVERY * self.most_rows if split else 0,
+            every=SCHEDULE.split_sweeps * self.most_rows if split else 0,
         )
 
     def missing(self, rows: NDArray[np.int32]) -> int:

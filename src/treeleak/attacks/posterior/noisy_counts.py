@@ -32,6 +32,7 @@ from treeleak.attacks.posterior.noise_likelihood import (
     LabelLikelihood,
     PresenceLikelihood,
 )
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, affordable, population_prior, run_posterior
 from treeleak.attacks.samples import Samples
@@ -61,8 +62,6 @@ _PLAN = Plan(
     share=0.65,
     least_sweeps=2.0,
 )
-_LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
-"""Samples from which is estimated, and rows in all of them."""
 _LEAST_CHAINS = 2
 """So many judge each other."""
 _TREE = "the tree that a row went to"
@@ -147,7 +146,13 @@ def _odds(samples: Samples, target: PosteriorTarget, seed: int) -> RowOdds | Non
 
 def most_samples(n_rows: int) -> int:
     """Samples from which is estimated."""
-    return int(np.clip(_MOST_ROWS // n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
+    return int(
+        np.clip(
+            SCHEDULE.most_noise_rows // n_rows,
+            SCHEDULE.least_noise_samples,
+            SCHEDULE.most_noise_samples,
+        )
+    )
 
 
 def _likelihood(evidence: NoisyCounts | LeafLabels, target_geometry: Geometry) -> Likelihood:
@@ -248,8 +253,6 @@ _GUESSING = Plan(
 )  # fmt: skip
 """As many chains and samples as make an answer of the counts: from fewer, the estimate errs more.
 They begin with rows as they are imagined, and walk only to where given values lead them."""
-_ROWS, _LEAST = 10_000, 20
-"""Rows in all samples from which is estimated, and samples: more make no better guess."""
 
 
 def prior_only(
@@ -275,7 +278,10 @@ def prior_only(
     prior = population_prior(side_info.density(geometry), target)
     plan = affordable(_GUESSING, target, prior, clock, seed)
     samples = run_posterior(target, plan, prior, clock, seed).samples()
-    most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
+    most = min(
+        most_samples(evidence.n_rows),
+        max(SCHEDULE.guess_rows // evidence.n_rows, SCHEDULE.guess_samples),
+    )
     rows, error = bayes_estimate(
         samples.thinned(most), target, clock, samples.thinned(most // 4), seed
     )

@@ -13,6 +13,7 @@ from treeleak.attacks.answer import ENUMERATED
 from treeleak.attacks.posterior.draw_kernels import NAMES, GridArrays, Moves
 from treeleak.attacks.posterior.hidden_kernels import climb
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
@@ -30,14 +31,6 @@ MAX_SHARES = 2**27
 """Entries of the tables of how probable each value is in each row: 1 GiB."""
 MAX_ATOMS = 8192
 """Atoms of an attribute, that tables of pairs fit."""
-_SWAPS, _JUMPS = 0.15, 0.1
-_GIBBS_SHARE, _SINGLE = 0.6, 0.8
-"""Where attributes are long, and the grid is not listed: shares of the moves that weigh all atoms
-of an attribute, and of the swaps that exchange one."""
-_LIKELY = 1e-6
-"""Rows expected at a place from which on it is jumped to."""
-_AT_ONCE, _TIMES, _START_SHARE = 5, 12, 0.15
-"""Sweeps of EM between two looks at the clock, and the share of the time left that it may take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +74,14 @@ class PosteriorTarget:
         else:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
-        swaps = 0.0 if likelihood.law.evidence == NAMES else _SWAPS
+        swaps = 0.0 if likelihood.law.evidence == NAMES else SCHEDULE.swaps
         # Draws of rows are judged where they go, not where they may go.
         many = not grid.listed and _long(values) and likelihood.row_draws is None
         moves = _moves(group, allowed, values, weights)
         moves = moves._replace(
-            swaps=swaps, gibbs_share=_GIBBS_SHARE if many else 0.0, single=_SINGLE if many else 0.0
+            swaps=swaps,
+            gibbs_share=SCHEDULE.long_gibbs if many else 0.0,
+            single=SCHEDULE.single_swaps if many else 0.0,
         )
         return cls(geometry, values, likelihood, n_rows, grid, moves, weights)
 
@@ -230,7 +225,7 @@ def start_weights(
     draws = likelihood.draws.reshape(-1, likelihood.n_classes)
     valid = grid.valid if len(grid.valid) else np.ones(n_points, dtype=bool)
     out = np.zeros((n_points, likelihood.n_classes))
-    part = clock.part(_START_SHARE * clock.left)
+    part = clock.part(SCHEDULE.start_share * clock.left)
 
     def fit(c: int) -> None:
         class_draws = draws[:, c].astype(float)
@@ -240,12 +235,12 @@ def start_weights(
             valid / valid.sum(),
             n_rows * class_draws.sum() / likelihood.draws.sum(),
         )
-        for k in range(_TIMES):
+        for k in range(SCHEDULE.em_looks):
             if k and part.stopped:
                 break
-            climb(grid.table, class_draws, weight, _AT_ONCE)
+            climb(grid.table, class_draws, weight, SCHEDULE.em_at_once)
             # What has become as good as empty stays so, and need not be looked at again.
-            weight[weight * class_rows < _LIKELY] = 0.0
+            weight[weight * class_rows < SCHEDULE.likely_rows] = 0.0
         out[:, c] = weight * class_draws.sum()
 
     run_all([partial(fit, c) for c in range(likelihood.n_classes)])
@@ -267,9 +262,11 @@ def _moves(
     jump_sum, jump_log = np.zeros(0), np.zeros(0, np.float32)
     if weights is not None:
         weight = weights.ravel()
-        likely = np.flatnonzero(weight > _LIKELY)
+        likely = np.flatnonzero(weight > SCHEDULE.likely_rows)
         with np.errstate(divide="ignore"):
-            jump_log = np.log(np.where(weight > _LIKELY, weight, 0.0)).astype(np.float32)
+            jump_log = np.log(np.where(weight > SCHEDULE.likely_rows, weight, 0.0)).astype(
+                np.float32
+            )
         pools = _pools(likely, allowed, values, weights.shape[1])
         jump_start = np.cumsum([0, *(len(pool) for pool in pools)])
         jump_pair = np.concatenate(pools)
@@ -280,8 +277,8 @@ def _moves(
         np.ascontiguousarray(allowed),
         open_start.astype(np.int32),
         open_attribute.astype(np.int32),
-        _SWAPS,
-        0.0 if weights is None else _JUMPS,
+        SCHEDULE.swaps,
+        0.0 if weights is None else SCHEDULE.jumps,
         0.0,
         0.0,
         0.0,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import Prior
+from treeleak.attacks.posterior.schedule import SCHEDULE
 from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Info, Samples
 from treeleak.attacks.tree_prior import TreePrior
@@ -26,8 +27,6 @@ from treeleak.side_information.density import Density
 
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
-_COLD, _COLD_STAGES = 0.2, 2
-"""Temperature, and stages, in which a chain looks for the likeliest dataset."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ class ChainRun:
         kernel_prior = as_kernel_prior(self.for_all)
 
         def frozen(chain: Chain) -> Chain:
-            sweeps = _COLD_STAGES * self.plan.sweeps
-            return chain.under(kernel_prior).walked(sweeps, self.clock, _COLD)[0]
+            sweeps = SCHEDULE.cold_stages * self.plan.sweeps
+            return chain.under(kernel_prior).walked(sweeps, self.clock, SCHEDULE.cold)[0]
 
         ended = run_all([partial(frozen, chain) for chain in self.chains])
         heights = [chain.height for chain in ended]

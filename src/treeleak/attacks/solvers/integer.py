@@ -15,15 +15,12 @@ from treeleak.attacks.kernels import propagate
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run, run
 from treeleak.core.arrays import IntArray, equal_entries
 from treeleak.core.clock import Clock
-from treeleak.core.decisions import GRID
+from treeleak.core.decisions import GRID, RANK
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
 _MOST_TERMS = 2_000_000
 """Terms up to which a model is built."""
-_RANK = 1e-9
-"""Share of its square length that an equation must add to those kept; of whole numbers, it adds
-more."""
 _MOST_COMPARED = 5000
 """Equations up to which it is worked out which follow from others: some seconds, and 0.2 GB."""
 _FOLLOWS = 1e-3
@@ -105,7 +102,7 @@ class IntegerProblem:
         # Of lines of equal length, a Cholesky factor with pivots keeps those that are most apart.
         # The first of those that are equally far apart, whatever rounding makes of them.
         scale = (1.0 - GRID * np.arange(len(sizes))) / np.sqrt(sizes)
-        factor, pivot, rank, _ = dpstrf((a @ a.T).toarray() * np.outer(scale, scale), _RANK, 1)
+        factor, pivot, rank, _ = dpstrf((a @ a.T).toarray() * np.outer(scale, scale), RANK, 1)
         order, total = pivot - 1, np.array([total for _, total in self.equations])
         scaled = (total * scale)[order]
         follows = factor[rank:, :rank] @ solve_triangular(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -313,33 +312,22 @@ def add_shape(case: Case) -> Case:
 
 
 def variants(case: Case) -> Case:
-    """List what came with a reconstruction, measured where there are training rows."""
-    found, request, guesses = case.found, case.request, case.guesses
-    rebuilt, truth = case.rebuilt, found.truth
-    bare = [g.without_population for g in guesses if g.without_population is not None]
-    made: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = [
-        ("without the population", rebuilt.without_population, bare)
-    ]
-    if (drawn := rebuilt.without_distinct) is not None:
-        made.append(("drawn counts only", drawn, guesses))
-        other = drawn.without_population
-        made.append(("drawn counts only, without the population", other, bare))
-
-    def measured(variant: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
-        if truth is None:
-            return None
-        variant, shapes = found.written(variant), [found.written(shape) for shape in shapes]
+    """Measure the answer without a population, where one was given and there are training rows."""
+    found, request = case.found, case.request
+    variant, truth = case.rebuilt.without_population, found.truth
+    if variant is None:
+        return case
+    m = None
+    if truth is not None:
+        bare = [g.without_population for g in case.guesses if g.without_population is not None]
+        written, shapes = found.written(variant), [found.written(shape) for shape in bare]
         m = measure(
-            variant, truth, case.release, request.seed, case.others, labels=request.y,
-            before=None if variant.given.any() else found.measurement, domains=found.domains,
+            written, truth, case.release, request.seed, case.others, labels=request.y,
+            before=None if written.given.any() else found.measurement, domains=found.domains,
         )  # fmt: skip
-        return None if m is None else with_shape(m, shapes, truth, variant.schema, request.seed)
-
-    return case.plus(
-        variants=tuple(
-            Variant(what, variant, measured(variant, s)) for what, variant, s in made if variant
-        )
-    )
+        if m is not None:
+            m = with_shape(m, shapes, truth, written.schema, request.seed)
+    return case.plus(variants=(Variant("without the population", variant, m),))
 
 
 def close(case: Case) -> Case:

@@ -71,8 +71,7 @@ def assess(case: Case, audit: Callable[..., Audit]) -> Case:
                 other.release, X, y, schema=schema, seed=request.seed,
                 time_limit=case.clock.part(case.clock.left / (len(others) - k)),
                 bootstrap=request.bootstrap, seed_search=request.seed_search,
-                progress=request.progress, use_distinct=request.use_distinct,
-                threshold=request.threshold, on_mismatch="report",
+                progress=request.progress, threshold=request.threshold, on_mismatch="report",
             )  # fmt: skip
         except TreeleakError:
             left.append(other)

@@ -63,7 +63,6 @@ def releasable(
             "free_columns": [c for c in content["free_columns"] if c not in hidden],
             "interval_columns": [c for c in content["interval_columns"] if c not in hidden],
             "without_population": _if_any(reconstruction, content["without_population"]),
-            "without_distinct": _if_any(reconstruction, content["without_distinct"]),
         }
 
     def rows(content: dict[str, Any]) -> dict[str, Any]:

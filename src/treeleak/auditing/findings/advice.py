@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from treeleak.auditing.assessors.comparison import test_of
-from treeleak.auditing.assessors.measurement import Measurement, Variant
-from treeleak.auditing.findings.finding import LEAK, POSSIBLE, in_short, more_time_helps
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, more_time_helps
 from treeleak.core.clock import TIME_UP
-from treeleak.core.message import ANYBODY
 from treeleak.core.private import dataclass
-from treeleak.core.text import percent
 from treeleak.formats.literals import Verdict
-from treeleak.reconstruction import Reconstruction
 from treeleak.release.registry import INSIDE_OTHER
 
 if TYPE_CHECKING:
@@ -213,10 +209,8 @@ def advise(found: AuditResults, verdict: Verdict) -> tuple[str, ...]:
     chosen = {str(key) for key in wanted if key}
     if reconstruction is not None and reconstruction.draws is not None:
         chosen.add("seeds")
-    hidden = ""
     if reconstruction is not None and reconstruction.draws_hidden:
         chosen.add("hidden")
-        hidden = _of_distinct(reconstruction, measurement, found.variants)
     if counts is not None and counts.total["small"]:
         chosen |= {counts.of} | ({"fewer"} if counts.of == "leaves" else set())
     if budget is not None and budget.noisy and (budget.overspent or budget.cost is None):
@@ -235,8 +229,7 @@ def advise(found: AuditResults, verdict: Verdict) -> tuple[str, ...]:
     if not chosen:
         return ("No assessed part calls for a change. A part that was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."
-    texts = (_text(key, found) + hidden * (key == "hidden") for key in _CHANGES if key in chosen)
-    return (*texts, again)
+    return (*(_text(key, found) for key in _CHANGES if key in chosen), again)
 
 
 def _text(key: str, found: AuditResults) -> str:
@@ -268,26 +261,6 @@ def _text(key: str, found: AuditResults) -> str:
 def _of_library(texts: Mapping[str, str], origin: str) -> str | None:
     """Choose what is said of models of one library."""
     return next((text for of, text in texts.items() if origin.lower().startswith(of)), None)
-
-
-def _of_distinct(
-    reconstruction: Reconstruction, measurement: Measurement | None, variants: Sequence[Variant]
-) -> str:
-    """Say what it would save to leave out the numbers of distinct rows."""
-    other = next((v for v in variants if v.what == "drawn counts only"), None)
-    if other is None:
-        return ""
-    begin = " With n_node_samples deleted as well, the rebuilt values:"
-    both = [m.scores for m in (measurement, other.measurement) if m is not None]
-    if len(both) == 2 and both[0] is not None and both[1] is not None:
-        # All editions have the same advice.
-        after, before = (in_short(s).render_for(ANYBODY) for s in (both[1], both[0]))
-        return f"{begin} {after}; as it is: {before}."
-    with_, without = reconstruction.expected_error, other.reconstruction.expected_error
-    if with_ is None or without is None:
-        return ""
-    errors = (percent(share, 1) for share in (without, with_))
-    return f"{begin} an error of {next(errors)}, as the attack expects; as it is: {next(errors)}."
 
 
 # ---------------------------------------------------------------------------- models of R
