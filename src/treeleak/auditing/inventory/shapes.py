@@ -268,7 +268,7 @@ def groups(value: Any, sizes: Sizes) -> bool:
     if not isinstance(value, list) or len(value) > max(sizes.get("columns", 0), FEW):
         return False
     return all(
-        isinstance(group, (list, np.ndarray)) and len(set(map(str, group))) == len(group)
+        isinstance(group, (list, tuple, np.ndarray)) and len(set(map(str, group))) == len(group)
         for group in value
     )
 
