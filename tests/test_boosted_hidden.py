@@ -61,6 +61,15 @@ def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
     assert not unknown(left)
 
 
+def test_bytes_that_catboost_does_not_read_are_found(tmp_path):
+    needs("catboost")
+    path = tmp_path / "model.cbm"
+    path.write_bytes((STORED / "catboost-1.2.2" / "logloss.cbm").read_bytes())
+    assert not unknown(read_model(path))
+    path.write_bytes(path.read_bytes() + clean()[1].to_numpy(float).tobytes())
+    assert unknown(read_model(path))
+
+
 @examples(200, fast=30)
 @given(st.sampled_from(["xgboost-3.2.0/softprob.json", "catboost-1.2.10/rmse.json",
                         "lightgbm-4.7.0/binary.txt"]), st.data())  # fmt: skip

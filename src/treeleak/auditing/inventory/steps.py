@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import TreeleakError
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.xgboost.gain_equations import (
@@ -96,13 +96,13 @@ class _Forest:
     share: FloatArray
     rate: FloatArray
     extra: FloatArray
-    printed: FloatArray
+    printed: BoolArray
     blur: FloatArray
 
     def part(self) -> _Forest:
         """Take the first trees, as many as a search takes."""
         ends = np.flatnonzero(np.diff(self.tree[self.inner], append=-1)) + 1
-        m = int(ends[min(np.searchsorted(ends, _SEARCHED), len(ends) - 1)])
+        m = int(ends[min(int(np.searchsorted(ends, _SEARCHED)), len(ends) - 1)])
         return replace(self, inner=self.inner[:m], below=self.below[:, :m], gain=self.gain[:m])
 
 
@@ -175,8 +175,8 @@ def _forest(trees: Mapping[int, Lists]) -> _Forest | None:
         numbers = (np.full(n, t), np.full(n, one.round), one.inner + start, one.below + start)
         share = np.nan if one.share is None else one.share
         each = (np.full(n, x) for x in (one.ratio, share, one.rate))
-        numbers = (*numbers, h, value, gains, sums, *each, extra)
-        parts.append((*numbers, np.full(n, one.printed), np.zeros(n) + one.blur))
+        printed, blur = np.full(n, one.printed), np.zeros(n) + one.blur
+        parts.append((*numbers, h, value, gains, sums, *each, extra, printed, blur))
         start += n
     joined = _Forest(*(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
     held = (joined.hessian, joined.value, joined.gain, joined.sums)
@@ -206,7 +206,8 @@ def _explained(trees: Mapping[int, Lists], l2: float, any_rates: bool) -> bool:
 def _found(forest: _Forest | None, l2: float, any_rates: bool) -> _Settings | None:
     if forest is None:
         return None
-    known = int((forest.value[forest.inner] != 0).sum()) + int(np.isfinite(forest.gain).sum())
+    stated = np.nan_to_num(forest.value[forest.inner]), np.nan_to_num(forest.gain)
+    known = sum(map(np.count_nonzero, stated))
     if known < _FEW:
         for bent in (False, True):
             for each in (l2, 0.0, *_penalties(forest, True, bent)):
