@@ -435,6 +435,18 @@ _XGBOOST: Mapping[str, Any] = {
     "lists of other lengths": lambda root, X: _at(root, *_TREES)[0].update(
         loss_changes=[float(v) for v in _digits(X)]
     ),
+    "lists of a setting": _set(
+        *_ATTRIBUTES, "scikit_learn", make=lambda X: json.dumps({"missing": _lists(X)[:32]})
+    ),
+    "settings in settings": _set(
+        *_ATTRIBUTES,
+        "scikit_learn",
+        make=lambda X: json.dumps({"kwargs": {"eta": [{"seed": row} for row in _lists(X)[:32]]}}),
+    ),
+    "rounds": _set(*_TREES[:3], "iteration_indptr", make=lambda X: _lists(X)[0][:3]),
+    "kinds of tests": lambda root, X: _at(root, *_TREES)[0].update(
+        split_type=[7 * v + 3 for v in _lists(X)[0]][: len(_at(root, *_TREES)[0]["split_type"])]
+    ),
     "number of endless digits": lambda root, X: json.dumps(root).replace(
         '"id": 0', f'"id": 0.{_digits(X)}', 1
     ),
@@ -450,6 +462,9 @@ _LIGHTGBM: Mapping[str, Callable[[str, pd.DataFrame], str]] = {
         "[eval_at: ]", f"[eval_at: {','.join(_digits(X))}]", 1
     ),
     "lines behind the end": lambda t, X: t + _csv(X),
+    "leaves of linear models": lambda t, X: t.replace(
+        "is_linear=0\n", f"is_linear=0\nleaf_const={' '.join(map(str, _lists(X)[0][:3]))}\n", 1
+    ),
 }
 _CATBOOST: Mapping[str, Any] = {
     "free note": _set("model_info", "note", make=_csv),

@@ -271,7 +271,7 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
     return {
         "columns": max(n_columns, last + 1),
         "outputs": outputs,
-        "classes": max(outputs, FEW),
+        "classes": max(outputs, 2),
         "trees": n_trees,
         "rounds": max(n_trees, rounds if isinstance(rounds, int) else 0),
         "borders": MOST_BORDERS,

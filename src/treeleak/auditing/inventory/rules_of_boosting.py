@@ -122,7 +122,8 @@ def of_columns(value: Any, owner: StoredObject) -> bool:
     n = max(columns_of(owner), shapes.FEW)
     if isinstance(value, str) and re.fullmatch(r"\(.*\)|\[.*\]", value):
         # XGBoost takes a tuple as text, too.
-        return shapes.numbers_text(value, {"columns": n, "outputs": n})
+        sizes = {"columns": n, "outputs": n}
+        return shapes.numbers_text(value, sizes) or shapes.groups(value, sizes)
     parts = value.split() if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple, np.ndarray, Mapping)) or len(parts) > n:
         return False

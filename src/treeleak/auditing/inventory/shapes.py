@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ Place: TypeAlias = tuple[str | int, ...]
 MOST_DEEP = 12
 MOST_LETTERS = 128
 FEW = 32
+_TIMES = 16
+"""Numbers of a setting, in all places where it stands."""
 MOST_STEPS = 3
 """Times that a score of whole numbers, such as a share of errors of 0 or 1, changes."""
 SINGLE_DIGITS, DOUBLE_DIGITS = 9, 17
@@ -268,13 +271,18 @@ def groups(value: Any, sizes: Sizes) -> bool:
     if not isinstance(value, list) or len(value) > max(sizes.get("columns", 0), FEW):
         return False
     return all(
-        isinstance(group, (list, np.ndarray)) and len(set(map(str, group))) == len(group)
+        isinstance(group, (list, tuple, np.ndarray))
+        and len(set(map(str, group))) == len(group)
+        and all(count(x, sizes) or (isinstance(x, str) and not one_number(x, sizes)) for x in group)
         for group in value
     )
 
 
 def settings(keys: Mapping[str, Shape]) -> Test:
-    """Objects in objects, all of whose keys are known; other values are numbers and words."""
+    """Objects in objects, all of whose keys are known; other values are numbers and words.
+
+    There are no more numbers than keys, and few of one key.
+    """
 
     def test(value: Any, sizes: Sizes, deep: int = 0) -> bool:
         if isinstance(value, Mapping):
@@ -291,7 +299,19 @@ def settings(keys: Mapping[str, Shape]) -> Test:
             return len(value) <= FEW and all(test(entry, sizes, deep + 1) for entry in value)
         return one_number(value, sizes) or word(value, sizes)
 
-    return test
+    def few(value: Any) -> bool:
+        waiting, found = [("", value)], Counter[str]()
+        while waiting:
+            at, one = waiting.pop()
+            if isinstance(one, Mapping):
+                waiting += [(key, x) for key, x in one.items() if keys.get(key) is word]
+            elif isinstance(one, (list, np.ndarray)):
+                waiting += [(at, x) for x in one]
+            else:
+                found[at] += not word(one, {})
+        return max(found.values(), default=0) <= _TIMES and found.total() <= max(len(keys), _TIMES)
+
+    return lambda value, sizes: few(value) and test(value, sizes)
 
 
 def json_text(shape: Shape) -> Test:

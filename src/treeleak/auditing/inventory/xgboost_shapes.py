@@ -10,7 +10,6 @@ import numpy as np
 
 from treeleak.auditing.inventory.known_classes import XGBOOST_SETTINGS
 from treeleak.auditing.inventory.shapes import (
-    FEW,
     Items,
     Shape,
     Sizes,
@@ -88,8 +87,8 @@ def _parents(value: Any, sizes: Sizes) -> bool:
 _NODES = {
     **dict.fromkeys(["left_children", "right_children"], whole("nodes", -1)),
     "parents": _parents,
-    **dict.fromkeys(["split_indices", "split_type", "leaf_child_counts"], whole("nodes", 0)),
-    "default_left": whole("nodes", 0, 2),
+    **dict.fromkeys(["split_indices", "leaf_child_counts"], whole("nodes", 0)),
+    **dict.fromkeys(["default_left", "split_type"], whole("nodes", 0, 2)),
     **dict.fromkeys(["loss_changes", "sum_hessian", "split_conditions"], single("nodes")),
     "base_weights": single("nodes", "outputs of a leaf"),
     "leaf_weights": single("nodes", "outputs of a leaf", exactly=False),
@@ -146,6 +145,15 @@ def _sorted_index(value: Any, sizes: Sizes) -> bool:
     return bool(((array >= 0) & (array < max(len(array), 1)) & (array == np.floor(array))).all())
 
 
+def _rounds(value: Any, sizes: Sizes) -> bool:
+    """Where the trees of each round begin: there are as many in each."""
+    ends = array_in(value)
+    if ends is None or not len(ends):
+        return ends is not None
+    steps = np.diff(ends)
+    return bool(ends[0] == 0 and ends[-1] == sizes["trees"] and (steps == steps[:1]).all())
+
+
 _MODEL: Shape = {
     "cats": {
         "enc": Items(_category_values, "columns"),
@@ -153,7 +161,7 @@ _MODEL: Shape = {
         "sorted_idx": _sorted_index,
     },
     "gbtree_model_param": dict.fromkeys(_COUNTS.split(), count),
-    "iteration_indptr": whole("trees and one", 0, exactly=False),
+    "iteration_indptr": _rounds,
     "tree_info": whole("trees", 0),
     "trees": Items(_TREE, "trees", _of_tree),
     "weight_drop": single("trees"),
@@ -163,6 +171,8 @@ _MODEL: Shape = {
     "param": dict.fromkeys(_COUNTS.split(), count),
 }
 _GBTREE: Shape = {"name": word, "model": _MODEL}
+
+
 _ESTIMATOR: Shape = {
     **{key: settings({}) for key in XGBOOST_SETTINGS.split()},
     **dict.fromkeys(["_estimator_type", "type"], word),
@@ -173,7 +183,7 @@ _ESTIMATOR: Shape = {
     "feature_weights": either(single("columns"), settings({})),
     "classes_": names("classes"),
     "n_classes_": count,
-    "kwargs": settings(dict.fromkeys(_IN_MEMORY.split(), word)),
+    "kwargs": dict.fromkeys(_IN_MEMORY.split(), settings({})),
     "_le": {"classes_": names("classes")},
 }  # fmt: skip
 _LEARNER: Shape = {
@@ -220,7 +230,7 @@ def sizes_of(root: Mapping[str, Any]) -> Sizes:
         "columns": columns,
         "columns and one": columns + 1,
         "outputs": max(classes, targets, 1),
-        "classes": max(classes, FEW),
+        "classes": max(classes, targets, 2),
         "trees": n_trees,
         "trees and one": n_trees + 1,
         "all categories": sum(listed),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from treeleak.release.bounds import MOST_JSON_BYTES, MOST_TREES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.pickled import Worker, refused_by
 from treeleak.release.registry import describe_format, reader
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 
 MODEL = "catboost.core.CatBoost"
 MAGIC = b"CBM1"
 SECONDS = 600
+_MOST_UNREAD = 32
+"""Bytes that files are longer than what CatBoost writes of them again: 8 to 24 of 34 settings."""
 WORKER = Worker(Path(__file__).with_name("cbm_worker.py"), 8 << 30, 64 << 20, 60, 4)
 _FORMER = re.compile(r"(initModel|model\d{1,5}):(.+)", re.DOTALL)
 _OF_SUM = re.compile(r"(^|:)model\d{1,5}:")
@@ -99,10 +102,15 @@ def model_from_cbm(data: bytes) -> StoredObject:
             raise BadModel(f"CatBoost did not read it within {SECONDS} seconds") from error
         if why:
             raise BadModel(f"CatBoost does not read it ({why:.300})")
+        unread = len(data) - made.with_name(f"{made.name}.cbm").stat().st_size
         try:
-            return read_json(made, model_from_dict)
+            stored = read_json(made, model_from_dict)
         except BadModel as error:
             raise BadModel(str(error).replace(f"{made}: ", "")) from error
+    if unread <= _MOST_UNREAD:
+        return stored
+    beside = Leftover("the file", "bytes that CatBoost does not read", data[-unread:])
+    return replace(stored, leftovers=(*stored.leftovers, beside))
 
 
 describe_format(

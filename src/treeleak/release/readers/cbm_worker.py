@@ -16,6 +16,8 @@ def main(path: str, out: str) -> None:
     model = CatBoost()
     model.load_model(path, format="cbm")
     model.save_model(out, format="json")
+    # What is longer than that holds bytes that CatBoost does not read.
+    model.save_model(f"{out}.cbm", format="cbm")
 
 
 if __name__ == "__main__":

@@ -112,6 +112,13 @@ def _of_linear(real: bool) -> Written:
     return written
 
 
+def _if_linear(written: Written) -> Written:
+    """Of trees whose leaves are linear models, none of others."""
+    return lambda text, sizes: (
+        written(text, sizes) if sizes.values.get("is_linear") == "1" else None
+    )
+
+
 def whole_of(text: str) -> int | None:
     """Read a whole number of at most twelve digits; None for any other text."""
     return int(text) if re.fullmatch(r"\d{1,12}", text) else None
@@ -170,10 +177,10 @@ TREE: Mapping[str, Written] = {
     "cat_boundaries": _bounds,
     "cat_threshold": _bits,
     "shrinkage": lambda text, _: number(text),
-    "leaf_const": _reals(lambda sizes: sizes.leaves),
-    "num_features": _wholes(lambda sizes: sizes.leaves, 0),
-    "leaf_features": _of_linear(real=False),
-    "leaf_coeff": _of_linear(real=True),
+    "leaf_const": _if_linear(_reals(lambda sizes: sizes.leaves)),
+    "num_features": _if_linear(_wholes(lambda sizes: sizes.leaves, 0)),
+    "leaf_features": _if_linear(_of_linear(real=False)),
+    "leaf_coeff": _if_linear(_of_linear(real=True)),
 }  # fmt: skip
 
 

@@ -127,19 +127,6 @@ def of_printed(stored: StoredObject, release_of: Callable[[Model], Release]) -> 
     return replace(release, ensemble=ensemble, notes=(note, *release.notes))
 
 
-def steps_of(raw: Sequence[Mapping[str, Any]]) -> list[FloatArray] | None:
-    """Work out the values of all nodes, which no dump prints, from leaves, sums and gains.
-
-    None where no learning rate and lambda fit the gains, or a tree is broken.
-    """
-    try:
-        trees = [_arrays(tree, t) for t, tree in enumerate(raw)]
-    except BadModel:
-        return None
-    settings = _settings(trees)
-    return None if settings is None else _steps(trees, *settings)
-
-
 def _steps(trees: Sequence[_Printed], rate: float, l2: float) -> list[FloatArray]:
     return [weighed / weight / rate for weighed, weight in (tree.weighed(l2) for tree in trees)]
 
