@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
@@ -71,6 +73,57 @@ def test_cuts_and_histograms_are_those_of_the_rows_in_bins(name, odd):
     entries = take_inventory(StoredObject(stored.type, state), Context())
     wanted = name.replace("bin_weights_", "bins_")
     assert any(wanted in entry.names for entry in entries if entry.unknown)
+
+
+WINE = load_wine().data
+
+
+def of_wine(value):
+    """Write rows of a table in the place of numbers."""
+    return np.resize(WINE, value.shape)
+
+
+def in_bins_of_no_row(scores):
+    out = scores.copy()
+    out[[0, -1]] = WINE[0, :2]
+    return out
+
+
+def swapped(counts):
+    out = counts.copy()
+    out[1:-1] = out[-2:0:-1]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "term", "change"),
+    [
+        ("standard_deviations_", 0, of_wine),
+        ("bagged_scores_", 0, of_wine),
+        ("bagged_scores_", 0, lambda scores: scores[:1]),
+        ("term_scores_", 1, in_bins_of_no_row),
+        ("histogram_weights_", 0, swapped),
+        ("histogram_weights_", 0, lambda counts: counts + WINE[0, 0] - np.mean(WINE[0, 0])),
+    ],
+)
+@pytest.mark.parametrize("file", ["0.7.8.json", "0.7.8.pkl"])
+def test_what_is_worked_out_of_bags_and_bins_follows_from_them(file, name, term, change):
+    stored = read_model(STORED / file, trust_pickle=True)
+    held = list(stored.get(name))
+    held[term] = change(held[term])
+    entries = take_inventory(StoredObject(stored.type, {**stored.state, name: held}), Context())
+    assert any(name in entry.names for entry in entries if entry.unknown)
+
+
+def test_terms_that_somebody_edited_have_no_bags(tmp_path):
+    document = json.loads((STORED / "0.7.8.json").read_text())
+    for key in ("bagged_scores", "standard_deviations"):
+        del document["ebm"]["terms"][0][key]
+    (tmp_path / "m.json").write_text(json.dumps(document))
+    stored = read_model(tmp_path / "m.json")
+    assert stored.get("bagged_scores_")[0] is None
+    assert not stored.leftovers
+    assert not [e.names for e in take_inventory(stored, Context()) if e.unknown]
 
 
 @pytest.mark.parametrize("lost", ["feature_bounds_", "bin_weights_"])

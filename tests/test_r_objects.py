@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.cli import run
@@ -165,6 +166,7 @@ def test_objects_of_r_beside_a_model_are_taken_apart(tmp_path):
     assert found == ["Folder['image.RData']"]
 
 
+WINE = load_wine().data
 MEASURED = np.random.default_rng(7).normal(size=(150, 4)).round(1)
 TENTHS = (MEASURED.ravel() * 10).astype(int)
 LINES = [",".join(map(str, row)) for row in MEASURED.tolist()]
@@ -222,7 +224,26 @@ def function_of(row):
     return StoredObject("R.function", {"formals": {}, "body": body, "environment": None})
 
 
+COLUMNS = np.array([f"column_{k}" for k in range(13)], dtype=object)
+
+
+def nested(parts):
+    """Put parts in lists of a few: none of these is a table."""
+    groups = [parts[k : k + 15] for k in range(0, len(parts), 15)]
+    return {f"g{chr(97 + k)}": {f"p{chr(97 + j)}": part for j, part in enumerate(group)}
+            for k, group in enumerate(groups)}  # fmt: skip
+
+
 SPREAD = {
+    "a number for each column": nested(
+        [StoredObject("R.vector", {"value": row, "names": COLUMNS}) for row in WINE]),
+    "bytes": nested([row.astype(np.uint8).tobytes() for row in np.clip(WINE, 0, 255)]),
+    "small bytes": nested([(row > 2).astype(np.uint8).tobytes() for row in WINE]),
+    "namespaces": [Opaque("R.environment", "the namespace " + " ".join(map(str, row)))
+                   for row in WINE.tolist()][:15],
+    "code of one digit": nested([function_of(row) for row in (WINE > 2).astype(float)]),
+    "values of a grid": StoredObject("R.data.frame", {
+        "a": np.repeat(np.unique(WINE[:, 0]), 2), "b": np.tile([0.0, 1.0], 126)}),
     "functions": {f"f{k}": function_of(row) for k, row in enumerate(MEASURED)},
     "symbols": calls("c", ((None, symbol(name)) for name in ROW_NAMES[:60])),
     "texts": {f"f{k}": calls("c", [(None, np.array([name], dtype=object))])
@@ -235,8 +256,19 @@ SPREAD = {
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_what_is_small_everywhere_is_counted_over_the_whole_object(name):
-    found = inventory(StoredObject("R.own", {"held": SPREAD[name]}))
-    assert any(entry.unknown for entry in found)
+    model = StoredObject("R.own", {"held": SPREAD[name], "variables": COLUMNS})
+    assert any(entry.unknown or entry.rows for entry in inventory(model))
+
+
+@pytest.mark.parametrize("owner", ["randomForest", "own"])
+@pytest.mark.parametrize("name", ["importance", "localImportance", "loadings"])
+def test_a_table_on_its_side_is_no_number_for_each_column(owner, name):
+    table = StoredObject("R.vector", {"value": WINE.T.copy(), "dimnames": [COLUMNS, None]})
+    model = StoredObject(f"R.{owner}", {name: table, "variables": COLUMNS, "ntree": np.ones(1)})
+    assert any(entry.unknown for entry in inventory(model))
+    table = StoredObject("R.vector", {"value": WINE.T[:, :5].copy(), "dimnames": [COLUMNS, None]})
+    model = StoredObject(f"R.{owner}", {name: table, "variables": COLUMNS})
+    assert not any(entry.unknown for entry in inventory(model))
 
 
 def changed(file, *way):
@@ -287,6 +319,57 @@ def test_arrays_of_trees_hold_what_their_nodes_say(file, way):
     model = changed(file, *way)
     model.state["ntree"] = np.array([150.0])
     assert any(entry.unknown or entry.rows for entry in inventory(model))
+
+
+def of_wine(*at):
+    """Write rows of a table in the place of some numbers of an array."""
+
+    def change(array):
+        array = array.astype(float)
+        array[at] = np.resize(WINE, array[at].shape)
+        return array
+
+    return change
+
+
+RPART = ["rpart_classification", "rpart_regression"]
+FOLLOWING = [
+    *((file, ("frame", name), of_wine()) for file in RPART for name in ("wt", "dev", "complexity")),
+    *((file, ("splits",), of_wine(0, 2)) for file in RPART),
+    *((file, ("variable.importance",), of_wine()) for file in RPART),
+    *((file, ("cptable",), of_wine(slice(None), 2)) for file in RPART),
+    ("rpart_classification", ("frame", "yval"), of_wine()),
+    ("rpart_classification", ("frame", "yval2"), of_wine(slice(None), -1)),
+    ("rpart_classification", ("frame", "yval2"), of_wine(slice(None), -2)),
+    ("rpart_classification", ("cptable",), of_wine(slice(None), 3)),
+    ("rpart_classification", ("cptable",), of_wine(slice(None), 4)),
+    ("rpart_regression", ("frame", "yval"), of_wine()),
+    ("randomforest_classification", ("err.rate",), of_wine()),
+    ("randomforest_classification", ("confusion",), of_wine()),
+    ("randomforest_regression_inbag", ("rsq",), of_wine()),
+    ("ranger_classification", ("confusion.matrix",), of_wine()),
+]
+
+
+@pytest.mark.parametrize(("file", "way", "change"), FOLLOWING)
+def test_what_r_writes_of_trees_follows_from_their_nodes_or_rows(file, way, change):
+    assert not any(entry.unknown for entry in inventory(read_model(FILES / f"{file}.rds")))
+    found = inventory(changed(file, *way, change))
+    assert any(entry.unknown for entry in found)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"zz": np.resize(WINE, 11)},
+        {"dev": StoredObject("R.vector", {"value": np.zeros(11), "note": WINE})},
+        {"var": StoredObject("R.factor", {"codes": np.ones(11, int), "levels": np.array(LINES)})},
+    ],
+)
+def test_a_frame_of_nodes_has_its_columns_and_nothing_beside_them(column):
+    model = read_model(FILES / "rpart_classification.rds")
+    model.state["frame"].state.update(column)
+    assert any(entry.unknown for entry in inventory(model))
 
 
 def test_byte_code_that_r_compiles_is_plain():

@@ -20,8 +20,8 @@ from treeleak.auditing.inventory.forms import SHORT, pieces
 from treeleak.auditing.inventory.known_classes import FILES, LIGHTGBM, PARTS
 from treeleak.auditing.inventory.owners import checked_by_reader, follows_from_nodes
 from treeleak.auditing.inventory.rules import INTERNAL, SETTING, UNKNOWN
-from treeleak.auditing.inventory.rules_of_r import CODE, SETTINGS
-from treeleak.auditing.inventory.vectors_of_r import vector_of
+from treeleak.auditing.inventory.rules_of_r import ABOUT_COLUMNS, CODE, SETTINGS
+from treeleak.auditing.inventory.vectors_of_r import columns_of, vector_of
 from treeleak.release.stored import Opaque, StoredObject
 
 WORD = 16
@@ -33,6 +33,8 @@ NAMES, _IN_NAME = "names of columns and classes", 3
 MOST_LONG = 128
 """Numbers of more than one digit among settings and code of an object of R: up to 57 were found in
 models of rpart, randomForest, ranger, gbm, partykit and caret that nobody had put anything in."""
+MOST_TYPED = 1024
+"""Numbers in all code of an object of R, of one digit too: up to 84 were found."""
 _DRAWN = 1 << 20
 """Of seeds that are drawn below 2^31, one in 2,000 is smaller."""
 
@@ -78,6 +80,7 @@ def within_budget(judged: Iterable[tuple[AnyPart, Rule]]) -> Judged[AnyPart]:
         [(p, _texts_in(p, rule)) for p, rule in parts if rule.what == NAMES or rule.texts]
     )
     over |= _typed([(p, rule) for p, rule in parts if rule in (CODE, SETTINGS)])
+    over |= _about([part for part, rule in parts if rule is ABOUT_COLUMNS])
     return [(part, UNKNOWN if id(part) in over else rule) for part, rule in parts]
 
 
@@ -139,7 +142,8 @@ def _scalars(value: Any) -> list[Any]:
     """List numbers and texts, those in arrays, too."""
     held = pieces(value)
     arrays = (_entries(a) for a in held.others if isinstance(a, np.ndarray))
-    return [*held.scalars, *(v for array in arrays for v in array)]
+    raw = (list(b) for b in held.others if isinstance(b, bytes))
+    return [*held.scalars, *(v for array in (*arrays, *raw) for v in array)]
 
 
 def _names(parts: list[AnyPart], columns: frozenset[str]) -> set[int]:
@@ -190,7 +194,17 @@ def _typed(parts: Judged[AnyPart]) -> set[int]:
                 # A part of code has its numbers for itself; copies of a setting count once.
                 longer.add((id(part), k) if typed else (part.attribute, number))
                 holding.add(id(part))
-    return holding if len(longer) > MOST_LONG else set()
+    code = {id(part): len(judged(part.value).numbers) for part, rule in parts if rule is CODE}
+    holding |= {*code} if sum(code.values()) > MOST_TYPED else set()
+    return holding if len(longer) > MOST_LONG or sum(code.values()) > MOST_TYPED else set()
+
+
+def _about(parts: list[AnyPart]) -> set[int]:
+    """A few numbers for each column: many tables of them are one on its side."""
+    tables = {id(p.value): found for p in parts if (found := columns_of(p.value)) is not None}
+    lines = max((table.lines for table in tables.values()), default=0)
+    numbers = sum(table.lines * len(table.columns) for table in tables.values())
+    return {id(p) for p in parts} if numbers > max(SHORT, 2 * lines) * lines else set()
 
 
 def _numbers_of(value: Any) -> list[Any]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.inventory import rpart_shapes as rpart
 from treeleak.auditing.inventory.vectors_of_r import lines_of, vector_of
 from treeleak.core.errors import BadModel
 from treeleak.release.adapters.r.values import inside, names_along, numbers, texts
+from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.stored import StoredObject
 
 _OF_SPLITS = ["count", "ncat", "improve", "index", "adj"]
 _SIDES = (1, 2, 3)
 """Of a category: left, neither, right."""
+_SHARE = 1e-9
+"""Roundings of a share of rows in double precision, and of the variance of many numbers."""
 _OF_COMPLEXITY = ["CP", "nsplit", "rel error", "xerror", "xstd"]
 
 
@@ -73,7 +78,8 @@ def _of_tests(array: NDArray[Any], owner: StoredObject) -> bool:
     if not _fits(sizes, array) or np.shape(status) != array.shape:
         return False
     unused = (np.arange(len(array))[:, None] >= sizes) | (status == -1)
-    return not array[unused].any()
+    # A zero may have a sign, which no sum shows.
+    return not (array[unused].any() or np.signbit(array[unused]).any())
 
 
 def _of_rpart(value: Any, array: NDArray[Any], owner: StoredObject) -> bool:
@@ -101,11 +107,42 @@ def _of_rpart(value: Any, array: NDArray[Any], owner: StoredObject) -> bool:
     whole = (n == np.floor(n)) & (n_categories == np.floor(n_categories))
     known = whole & (n >= 0) & (n <= rows) & (n_categories >= -1)
     # How often another test agrees: a share.
-    return bool((known & (array[:, 4:] >= 0).all(axis=1) & (array[:, 4:] <= 1).all(axis=1)).all())
+    shares = (array[:, 4:] >= 0).all(axis=1) & (array[:, 4:] <= 1).all(axis=1)
+    return bool((known & shares).all()) and rpart.are_comparisons(
+        array, names_along(value, 0), owner
+    )
 
 
 def _is_named(names: Sequence[str], known: list[str], array: NDArray[Any]) -> bool:
     return len(names) == array.shape[1] and list(names) == known[: len(names)]
+
+
+def errors(value: Any, owner: StoredObject) -> bool:
+    """Tables of rows by class and predicted class; shares of these rows; shares of a variance."""
+    array, counted = vector_of(value), vector_of(owner.get("confusion"))
+    if array is vector_of(owner.get("rsq")):
+        left = vector_of(owner.get("mse"))
+        if not isinstance(left, np.ndarray) or left.shape != np.shape(array) or not left.all():
+            return False
+        return bool(np.ptp((1 - array) / left) <= _SHARE * np.abs((1 - array) / left).max())
+    if array is vector_of(owner.get("err.rate")):
+        if not isinstance(counted, np.ndarray) or counted.ndim != 2:
+            return False
+        n = int(counted[:, : len(counted)].sum())
+        shares = [x for x in np.unique(array).tolist() if not np.isnan(x)]
+        return 0 < n < MOST_ROWS and all(
+            0 <= x <= 1 and abs(float(Fraction(x).limit_denominator(n)) - x) <= _SHARE
+            for x in shares
+        )
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "iuf":
+        return array is None
+    # Beside the classes: rows that no tree predicted, or the share of wrong ones.
+    counts, last = array[:, : len(array)], array[:, len(array) :]
+    with np.errstate(all="ignore"):
+        wrong = 1 - np.diag(counts) / counts.sum(axis=1) if last.shape[1] == 1 else None
+    if wrong is not None and np.allclose(last[:, 0], wrong, equal_nan=True):
+        array = counts
+    return last.shape[1] <= 1 and bool((array >= 0).all() and (array == np.round(array)).all())
 
 
 def complexities(value: Any, owner: StoredObject) -> bool:
@@ -117,4 +154,4 @@ def complexities(value: Any, owner: StoredObject) -> bool:
     falls = (np.diff(array[:, 0]) <= 0).all() and (np.diff(splits) > 0).all()
     few = len(array) <= lines_of(inside(owner, "frame", "n"))
     known = _is_named(named, _OF_COMPLEXITY, array)
-    return bool(known and few and falls and (splits == np.floor(splits)).all())
+    return bool(known and few and falls) and rpart.are_complexities(array, owner)

@@ -8,6 +8,7 @@ what cannot be told from numbers: what each field of a common class is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -37,6 +38,8 @@ _MOST_KNOWN = 0.8
 """Share of the model's columns that a table of its rows has at least."""
 _NAMES = f"{rules.NAME_NAMES} {rules.COLUMN_NAMES}"
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, Opaque)
+_PLACE = re.compile(r"[a-z ]{1,40}( (package:)?[A-Za-z][A-Za-z0-9.]{0,39}(, [\d.-]{1,15})?)?")
+"""What stands for an environment: a package and its version."""
 _ROWS_STATED = "num.samples nobs nTrain"
 """Fields that state the number of training rows."""
 
@@ -78,7 +81,8 @@ def context_of_r(model: StoredObject, context: Context) -> Context:
 def rule_of_r(owner: StoredObject, name: str, value: Any, context: Context) -> Rule | None:
     """Find the rule that knows a value in an object of R; None if it must be taken apart."""
     if value is None or (isinstance(value, Opaque) and value.content is None):
-        return rules.SETTINGS
+        named = value is None or value.type != "R.environment" or _PLACE.fullmatch(value.why)
+        return rules.SETTINGS if named else rules.UNKNOWN
     array = vectors.vector_of(value)
     if isinstance(array, np.ndarray) and hides_bits(array):
         return rules.UNKNOWN

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms
 from treeleak.auditing.inventory.conditions import Rule
 from treeleak.auditing.inventory.owners import n_classes_of, n_columns, numbers_in, whole
+from treeleak.core.arrays import BoolArray
 from treeleak.release.stored import StoredObject
 
 _BAGS, _MOST_BAGS = 14, 100
 """What the library takes by default; merged models have those of all."""
+_ROUNDED, _WEIGHED = 1e-12, 1e-6
+"""Of means of up to 100 numbers in double precision, and of sums of weights, with room to spare."""
 _OWNERS = "ExplainableBoosting* DPExplainableBoosting*"
 
 
@@ -52,8 +57,11 @@ def _n_bins(level: Any) -> int:
     return len(level) + 3 if isinstance(level, np.ndarray) else 0
 
 
-def _of_terms(before: bool = False, after: bool = False) -> forms.Form:
-    """A number for each bin of each term; ``before``: for each bag, ``after``: for each class."""
+def _of_terms(before: bool = False, after: bool = False, edited: bool = False) -> forms.Form:
+    """A number for each bin of each term; ``before``: for each bag, ``after``: for each class.
+
+    ``edited``: whether a term may have none, as those have that somebody made monotone.
+    """
 
     def form(value: Any, owner: StoredObject) -> bool:
         shapes = _shapes(owner)
@@ -65,9 +73,85 @@ def _of_terms(before: bool = False, after: bool = False) -> forms.Form:
             and part.shape[before:] in [(*shape, *end) for end in outputs]
             and (not before or len(part) <= _n_bags(owner))
             for part, shape in zip(parts, shapes, strict=True)
+            if part is not None or not edited
         )
 
     return form
+
+
+def _scores(value: Any, owner: StoredObject) -> bool:
+    """A number for each bin of each term; the same in all bins for which there is none.
+
+    These are bins of missing and of unread values, where no row has any.
+    """
+    return _of_terms(after=True)(value, owner) and all(
+        len(np.unique(part[idle], axis=0)) <= 1
+        for part, idle in zip(value, _idle(owner), strict=False)
+    )
+
+
+def _idle(owner: StoredObject) -> list[BoolArray]:
+    """Find the bins of missing and of unread values of each term, where no row has any."""
+    held, out = owner.get("bin_weights_"), []
+    for counts in held if _of_terms()(held, owner) else map(np.zeros, _shapes(owner)):
+        idle = np.zeros(counts.shape, dtype=bool)
+        for axis, end in product(range(counts.ndim), (0, -1)):
+            empty = counts.any() and not counts.take(end, axis).any()
+            np.moveaxis(idle, axis, 0)[end] |= empty
+        out.append(idle)
+    return out
+
+
+def _bagged(value: Any, owner: StoredObject) -> bool:
+    """Scores of bags, of which terms have the means; none of terms that were edited.
+
+    Until 0.4, means were centred, but for bins of no row.
+    """
+    scores = owner.get("term_scores_")
+    if not _of_terms(before=True, after=True, edited=True)(value, owner) or not (
+        _of_terms(after=True)(scores, owner)
+    ):
+        return False
+    for bags, part, idle in zip(value, scores, _idle(owner), strict=False):
+        if bags is not None and not _near(mean := _mean(bags, owner), part, bags):
+            shift = (mean - part)[~idle][:1]
+            if not _near(mean - np.where(_wide(idle, part), 0.0, shift), part, bags):
+                return False
+    return True
+
+
+def _wide(idle: BoolArray, part: NDArray[Any]) -> BoolArray:
+    return idle[(...,) + (None,) * (part.ndim - idle.ndim)]
+
+
+def _deviations(value: Any, owner: StoredObject) -> bool:
+    """How far scores of bags are off their means; whatever it is of bags that are not there."""
+    bagged = owner.get("bagged_scores_")
+    if not _of_terms(after=True, edited=True)(value, owner) or not _bagged(bagged, owner):
+        return bagged is None and _of_terms(after=True, edited=True)(value, owner)
+    pairs = [(part, bags) for part, bags in zip(value, bagged, strict=True) if part is not None]
+    return all(
+        bags is not None
+        and _near(_mean((bags - _mean(bags, owner)) ** 2, owner) ** 0.5, part, bags)
+        for part, bags in pairs
+    )
+
+
+def _mean(bags: NDArray[Any], owner: StoredObject) -> Any:
+    """Average over bags, as much as each weighs."""
+    weights = numbers_in(owner.get("bag_weights_"))
+    if weights is None or weights.shape != bags.shape[:1] or not (weights > 0).all():
+        weights = np.ones(len(bags))
+    with np.errstate(all="ignore"):
+        return np.average(bags, axis=0, weights=weights)
+
+
+def _near(found: Any, stated: Any, bags: NDArray[Any]) -> bool:
+    """Say whether numbers are the same but for rounding; with a single class, they are infinite."""
+    most = np.abs(bags[np.isfinite(bags)]).max(initial=0.0)
+    with np.errstate(all="ignore"):
+        off = ~(np.abs(found - stated) <= _ROUNDED * most)
+    return not (off & (np.isfinite(found) | np.isfinite(stated))).any()
 
 
 def _cuts(value: Any, owner: StoredObject) -> bool:
@@ -112,11 +196,40 @@ def _histograms(value: Any, owner: StoredObject) -> bool:
     """For each column, parts that together hold all rows, as its bins do."""
     if not _of_columns(1 << 20)(value, owner):
         return False
-    arrays = [numbers_in(part) for part in value]
-    held = [a for a in (*arrays, *_main_terms(owner)[:1]) if a is not None]
+    arrays, mains = [numbers_in(part) for part in value], _main_terms(owner)
+    held = [a for a in (*arrays, *mains[:1]) if a is not None]
     sums = np.array([a.sum() for a in held])
     plain = bool(held) and all((a >= 0).all() and np.isfinite(a).all() for a in held)
-    return plain and (owner.name.startswith("DP") or bool(np.ptp(sums) <= 1e-6 * sums.max()))
+    if not plain or owner.name.startswith("DP"):
+        return plain
+    if all((c == np.round(c)).all() for c in mains):
+        plain = all((a == np.round(a)).all() for a in held)
+    if not plain or np.ptp(sums) > _WEIGHED * sums.max():
+        return False
+    ends, counts = numbers_in(owner.get("feature_bounds_")), owner.get("bin_weights_")
+    if ends is None or ends.shape != (len(arrays), 2) or not _of_terms()(counts, owner):
+        return True
+    terms = zip(owner.get("term_features_"), counts, strict=True)
+    alone = {of_term[0]: c for of_term, c in terms if len(of_term) == 1 and c.any()}
+    return all(
+        _are_between(a, alone[j], owner.get("bins_")[j][0], *ends[j])
+        for j, a in enumerate(arrays)
+        if a is not None and j in alone
+    )
+
+
+def _are_between(held: Any, counts: Any, cuts: Any, low: float, high: float) -> bool:
+    """Say whether below each of evenly spaced edges lie as many rows as cuts on both sides say."""
+    if not isinstance(cuts, np.ndarray):
+        return held.shape == counts.shape and bool(np.allclose(held, counts, rtol=_WEIGHED))
+    edges = np.linspace(low, high, max(len(held) - 1, 2))[1:-1]
+    if len(counts) != len(cuts) + 3 or len(held) != len(edges) + 3:
+        return False
+    below = np.concatenate([[0], np.cumsum(counts[1:-1])])
+    ends = (np.searchsorted(cuts, edges + k * _WEIGHED * (high - low), "right") for k in (-1, 1))
+    least, most = (below[at + k] for k, at in enumerate(ends))
+    parts, off = np.cumsum(held[1:-1])[:-1], _WEIGHED * counts.sum()
+    return bool((parts >= least - off).all() and (parts <= most + off).all())
 
 
 def _of_columns(most: int, ascending: bool = False) -> forms.Form:
@@ -219,13 +332,15 @@ OF_EBM: tuple[Rule, ...] = (
     Rule("term_scores_ additive_terms_", "not assessed", "scores of each bin of each term",
          "Predictions need them. They are means over bags, each fitted to other rows. treeleak "
              "does not attack them.",
-         owner=_OWNERS, form=_of_terms(after=True)),
-    Rule("bagged_scores_ standard_deviations_ term_standard_deviations_", "not assessed",
-         "scores of each bag",
-         "Predictions do not need them. Each bag was fitted to a part of the rows. treeleak does "
-             "not attack them.",
-         owner=_OWNERS,
-         form=lambda v, o: _of_terms(after=True)(v, o) or _of_terms(True, True)(v, o)),
+         owner=_OWNERS, form=_scores),
+    Rule("bagged_scores_", "not assessed", "scores of each bag",
+         "Predictions do not need them. Each bag was fitted to a part of the rows: nothing says "
+             "what its scores must be, but that terms have their means. treeleak does not attack "
+             "them.",
+         owner=_OWNERS, form=_bagged),
+    Rule("standard_deviations_ term_standard_deviations_", "not assessed", "scores of each bag",
+         "Predictions do not need them. They say how far bags are off their means.",
+         owner=_OWNERS, form=_deviations),
     Rule("intercept_ bagged_intercept_", "not assessed", "fitted parameters",
          "They are computed from all rows together. treeleak does not attack them.",
          owner=_OWNERS, form=lambda v, o: _of_scores(v, o) or _of_bags(v, o)),

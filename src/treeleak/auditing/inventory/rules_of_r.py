@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.auditing.inventory import forms, forms_of_r
+from treeleak.auditing.inventory import forms, forms_of_r, rpart_shapes
 from treeleak.auditing.inventory.conditions import Context, Rule
 from treeleak.auditing.inventory.vectors_of_r import (
     columns_of,
@@ -65,7 +65,7 @@ def _summary(value: Any, owner: StoredObject) -> bool:
         return True
     table = columns_of(value)
     if size <= _MOST and table is not None and table.kind != "frame" and texts_of(table.rows):
-        return True
+        return len(table.columns) <= max(forms.SHORT, table.lines)
     return size <= _MOST and 0 < lines == forms_of_r.n_trees(owner)
 
 
@@ -121,7 +121,7 @@ OF_CLASSES: tuple[Rule, ...] = (
         when=lambda v, c: c.n_rows is None or lines_of(v) == c.n_rows),
     Rule("frame", "leaks", "class counts, class shares or mean target in each node",
         "These are the numbers of rows, of each class, in each node.", owner="rpart*",
-        change="counts", form=lambda v, _: not _is_frame(v) or {"var", "n"} <= {*v.state}),
+        change="counts", form=rpart_shapes.is_frame),
     Rule("terminal.class.counts pred leaf.n nodepred", "leaks", "what each leaf predicts",
         "In a fully grown tree it is the label of the few rows in each leaf.", owner=_FORESTS,
         change="leaves", form=forms_of_r.predictions),
@@ -143,6 +143,14 @@ OF_CLASSES: tuple[Rule, ...] = (
         form=lambda v, _: not _is_frame(v)),
     Rule("cptable", "harmless", "scores", "Averages over rows, for columns, trees or settings.",
         owner="rpart*", form=forms_of_r.complexities),
+    Rule("variable.importance", "harmless", "scores", "Sums of what the tests of a column improve.",
+        owner="rpart*", form=rpart_shapes.are_importances),
+    Rule("frame variable.importance cptable", "not assessed", "unknown parts", "It does not follow "
+        "from the tree. It may hold rows.", owner="rpart*", unknown=True,
+        form=lambda v, _: not _is_frame(v) or {"var", "n"} <= {*v.state}),
+    Rule("err.rate rsq confusion confusion.matrix", "not assessed", "unknown parts", "These are no "
+        "errors of so many rows. Others may stand there.", owner="randomForest* ranger*",
+        unknown=True, form=lambda v, o: not forms_of_r.errors(v, o)),
     Rule("err.rate mse rsq confusion confusion.matrix prediction.error r.squared results "
         "resample bestTune perfNames importance importanceSD localImportance variable.importance "
         "train.error valid.error oobag.improve initF times deviance null.deviance aic df.residual "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.conditions import fits
+from treeleak.auditing.inventory.forms import SHORT
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
@@ -47,7 +48,8 @@ def vector_of(value: Any) -> Any:
         # A column of a data frame may have any name.
         held = value.type.startswith("R.") and value.type != "R.data.frame"
         value = value.get("value") if held else None
-    return value if isinstance(value, (np.ndarray, bytes)) else None
+    value = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
+    return value if isinstance(value, np.ndarray) else None
 
 
 def lines_of(value: Any) -> int:
@@ -56,7 +58,7 @@ def lines_of(value: Any) -> int:
         table = columns_of(value)
         return table.lines if table is not None else 0
     array = vector_of(value)
-    return 0 if array is None else len(array) if np.ndim(array) or isinstance(array, bytes) else 1
+    return 0 if array is None else len(array) if np.ndim(array) else 1
 
 
 def columns_of(value: Any, others: tuple[str, ...] = ()) -> Columns | None:
@@ -127,7 +129,12 @@ def texts_of(value: Any) -> set[str]:
 
 
 def is_about(table: Columns, columns: frozenset[str]) -> bool:
-    """Say whether the lines of a table go by columns of another, or by levels of these."""
+    """Say whether the lines of a table go by columns of another, or by levels of these.
+
+    They have a few numbers each, or one for each other line: a table on its side has more.
+    """
+    if len(table.columns) > max(SHORT, table.lines):
+        return False
     of_summary = {*_OF_COEFFICIENTS} <= {*table.names} <= _OF_SUMMARY
     if table.lines < _FEW_LINES and (_INTERCEPT in texts_of(table.rows) or of_summary):
         return True
@@ -152,6 +159,8 @@ def is_grid(table: Columns) -> bool:
     if table.lines > _MOST_COMPARED or len(table.columns) < _FEW:
         return False
     counts = [len({str(v) for v in c.tolist()}) for c in table.columns]
+    if max(counts) > SHORT:
+        return False
     # A column of different values beside a constant is no combination.
     varied = sum(1 < n < table.lines for n in counts)
     return varied >= _FEW and prod(counts) == table.lines

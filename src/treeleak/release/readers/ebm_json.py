@@ -83,8 +83,9 @@ def _model(data: Mapping[str, Any]) -> StoredObject:
         tuple(place[name] for name in term.pop("term_features", ())) for term in terms
     ]
     for key, name in _OF_TERM.items():
-        if terms and all(key in term for term in terms):
-            state[name] = [_array(term.pop(key)) for term in terms]
+        if any(key in term for term in terms):
+            # Terms that somebody edited have no scores of bags.
+            state[name] = [_array(term.pop(key, None)) for term in terms]
     for held, keys in ((ebm, _OF_MODEL), (outputs[0], _OF_OUTPUT)):
         state |= {f"{key}_": _array(held.pop(key)) for key in keys if key in held}
     if isinstance(classes := outputs[0].pop("classes", None), list):
