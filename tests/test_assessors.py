@@ -106,7 +106,7 @@ def test_the_attack_leaves_time_to_compare_rows_that_were_given(limit, most, att
     given = []
 
     def attack(*arguments, **options):
-        given.append(arguments[3].left)
+        given.append(arguments[2].left)
         raise NotCovered("not this one")
 
     attack_is(attack)

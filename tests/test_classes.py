@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.releases import bootstrap_draws, drawn, random_tree, summed
+from helpers.releases import bootstrap_draws, drawn, drawn_alone, random_tree, summed
 from treeleak.attacks.known_draws.walking import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -33,7 +33,7 @@ def evidence_of(
     trees = [random_tree(rng, [[0.5], [0.5]], 3) for _ in range(n_trees)]
     b = bootstrap_draws(n_trees, n_rows, rng, n_draws)
     release = drawn(trees, ["a", "b"], X, y, n_classes, b)
-    return KnownDraws(Geometry.of(release, SCHEMA), b, use_distinct=distinct), y
+    return KnownDraws(Geometry.of(drawn_alone(release, distinct), SCHEMA), b), y
 
 
 def fitting(evidence: KnownDraws) -> np.ndarray:

@@ -198,7 +198,6 @@ def test_nothing_else_that_studies_share_writes_files():
     assert {place: n for place, n in found.items() if not place[0].startswith(apart)} == {
         ("page.py", "to_csv"): 2,  # into text, which write_file writes
         ("shown.py", "to_csv"): 1,
-        ("studies/gambs.py", "write_text"): 1,
     }
 
 

@@ -17,6 +17,7 @@ from helpers.releases import (
     bootstrap_draws,
     counted,
     drawn,
+    drawn_alone,
     leaves_of,
     random_tree,
     summed,
@@ -233,7 +234,7 @@ def hidden(seed, *, distinct, tamper):
         best_draws(release, points[[p for p, _ in rows]], np.array([c for _, c in rows]), distinct)
         for rows in itertools.combinations_with_replacement(places, len(X))
     )
-    evidence = HiddenDraws(Geometry.of(release, schema), len(X), use_distinct=distinct)
+    evidence = HiddenDraws(Geometry.of(drawn_alone(release, distinct), schema), len(X))
     return evidence, schema, best
 
 

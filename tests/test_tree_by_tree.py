@@ -37,7 +37,8 @@ def searched(release, seconds=60.0):
 def test_rows_and_classes_come_back_tree_by_tree(few, monkeypatch):
     release, X, y = trained()
     if few:
-        monkeypatch.setattr(tree_by_tree, "_COLUMNS", 100)
+        schedule = replace(tree_by_tree.SCHEDULE, first_columns=100)
+        monkeypatch.setattr(tree_by_tree, "SCHEDULE", schedule)
 
     def refused(self, told):
         raise AssertionError("all sums at once were fitted")
