@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 import treeleak
 from helpers.cli import run
@@ -13,8 +13,8 @@ from helpers.protobuf import field
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadModel, NotCovered
-from treeleak.release import to_release
-from treeleak.release.readers.onnx_graph import model_from_onnx
+from treeleak.release import read_model, to_release
+from treeleak.release.readers.onnx_graph import ENSEMBLES, model_from_onnx
 from treeleak.release.statistics import VALUE
 
 FOLDER = Path(__file__).parent / "models/exchange"
@@ -293,6 +293,15 @@ IDLE = {
     "nodes": lambda onnx, g: _numbered(
         g, "nodes_nodeids class_nodeids nodes_truenodeids nodes_falsenodeids"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "size"), [("nodes_hitrates", None), ("base_values", 32)])
+def test_numbers_that_no_prediction_needs_are_unknown(name, size):
+    stored = read_model(FOLDER / "forest.onnx")
+    (node,) = (n for n in stored.get("graph").get("nodes") if n.name in ENSEMBLES)
+    n = size or len(node.get("nodes_modes"))
+    node.state[name] = np.resize(load_wine().data, n).astype(np.float32)
+    assert any(e.unknown and name in e.names for e in take_inventory(stored, Context()))
 
 
 @pytest.mark.parametrize("name", IDLE)

@@ -129,6 +129,43 @@ def test_probabilities_that_are_no_shares_of_counts_are_left_over():
     assert read_pmml(copied).leftovers
 
 
+DIGITS = "".join(str(round(10 * v)) for v in IRIS.data[:8].ravel())
+
+
+@pytest.mark.parametrize(
+    ("found", "more"),
+    [
+        (r'(<SimplePredicate[^>]* value="[\d.]+)', r"\g<1>" + DIGITS),
+        (r'(<SimplePredicate[^>]* value=")', r"\g<1>0"),
+        (r'(recordCount="\d+)', r"\g<1>." + "0" * 30),
+        (r'(recordCount=")', r"\g<1>00"),
+        (r'(<Node id="\d+")', r"\g<1> x-note='" + DIGITS + "'"),
+        (r'(confidence="0\.\d{4})\d+', r"\g<1>" + DIGITS[:12]),
+        (r'(confidence=")([\d.]+)', r"\g<1>\g<2>" + "0" * 30),
+    ],
+)
+def test_digits_that_no_number_has_are_left_over(found, more):
+    clean = document(TREE, NAMES, (0, 1, 2), "rattle").decode()
+    data = re.sub(found, more, clean, count=3)
+    assert data != clean
+    assert read_pmml(data.encode()).leftovers
+
+
+@pytest.mark.parametrize("digits", [4, 9, 15])
+@pytest.mark.parametrize("way", ["{:.{}f}", "{:.{}g}", "{:.{}E}"])
+def test_shares_may_be_rounded(digits, way):
+    clean = document(TREE, NAMES, (0, 1, 2), "rattle").decode()
+    data = re.sub(
+        r'confidence="([\d.e-]+)"',
+        lambda held: f'confidence="{way.format(float(held[1]), digits)}"',
+        clean,
+    )
+    single = re.sub(
+        r'confidence="([\d.e-]+)"', lambda held: f'confidence="{np.float32(held[1])}"', clean
+    )
+    assert read_pmml(data.encode()).leftovers == read_pmml(single.encode()).leftovers == ()
+
+
 def tree_of(*nodes, fields="", strategy=""):
     """A model of one numeric and one categorical column, with nodes below a root."""
     schema = "".join(f'<MiningField name="{n}"/>' for n in ("x", "c"))

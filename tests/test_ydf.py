@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, softmax
+from sklearn.datasets import load_wine
 
 import treeleak
 from treeleak.auditing.inventory.conditions import Context
@@ -22,7 +23,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers import protobuf
 from treeleak.release.readers.ydf import _crc, unaccounted
 from treeleak.release.statistics import GRADIENT, MEAN, VALUE, VARIANCE
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import StoredObject, objects_in
 
 MODELS = Path(__file__).parent / "models" / "ydf"
 TRUTH = json.loads((MODELS / "truth.json").read_text())
@@ -274,6 +275,28 @@ def _blobs(raw):
 def _tf(blob):
     size = struct.pack("<Q", len(blob))
     return size + struct.pack("<I", _crc(size)) + blob + struct.pack("<I", _crc(blob))
+
+
+FOLLOWING = {
+    "forest": ("classifier.top_value", "classifier.distribution.sum", "condition.split_score",
+               "condition.num_training_examples_with_weight",
+               "condition.num_training_examples_without_weight",
+               "condition.num_pos_training_examples_with_weight",
+               "condition.num_pos_training_examples_without_weight"),
+    "targets": ("condition.split_score", "condition.num_training_examples_with_weight"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "key"), [(n, key) for n in FOLLOWING for key in FOLLOWING[n]])
+@pytest.mark.parametrize("at_leaves", [False, True])
+def test_what_trees_say_twice_follows_from_their_counts(name, key, at_leaves):
+    (model,) = (x for x in objects_in(read_model(MODELS / name)) if x.type == "ydf.Model")
+    tree = model.get("trees")[0]
+    inner = tree.state["condition.attribute"] >= 0
+    held = tree.state[key].copy()
+    rows = np.resize(load_wine().data, len(held)).astype(held.dtype)
+    tree.state[key] = np.where(inner != at_leaves, rows, held)
+    assert any(entry.unknown for entry in take_inventory(model, Context()))
 
 
 @pytest.mark.parametrize("form", ["BLOB_SEQUENCE_GZIP", "TFE_RECORDIO"])

@@ -47,6 +47,16 @@ def _per_leaf(value: Any, owner: StoredObject) -> bool:
     return len(np.unique(np.stack(lists), axis=1).T) == len(value)
 
 
+def _per_output(value: Any, owner: StoredObject) -> bool:
+    """A number for each class or target that leaves add to."""
+    array, listed = numbers_in(value), (owner.get("class_ids"), owner.get("target_ids"))
+    ids = [of for of in map(numbers_in, listed) if of is not None and of.size]
+    labels = [len(of) for key, of in owner.state.items() if key.startswith("classlabels")]
+    return array is not None and array.size <= max(
+        1, *(int(of.max()) + 1 for of in ids), *labels, 0
+    )
+
+
 def _numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """Numbers; the reader has counted them, over all steps."""
     return numbers_in(value) is not None
@@ -71,10 +81,10 @@ OF_EXCHANGE: tuple[Rule, ...] = (
     Rule("nodes_hitrates nodes_hitrates_as_tensor", "harmless", "rows in each node, not told",
          "All are equal.", owner=_ENSEMBLE, form=_of_nodes,
          when=lambda v, _: isinstance(v, np.ndarray) and bool((v == v[:1]).all())),
-    Rule("nodes_hitrates nodes_hitrates_as_tensor", "leaks", "how often rows reach each node",
-         "Predictions do not need them. If training rows were counted, each number counts those in "
-             "a small part of the data.",
-         owner=_ENSEMBLE, change="counts", form=_of_nodes),
+    Rule("nodes_hitrates nodes_hitrates_as_tensor", "not assessed", "unknown parts",
+         "They may say how often rows reach each node, or hold rows. Predictions do not need them, "
+             "and no attack of this audit uses them.",
+         owner=_ENSEMBLE, change="counts", unknown=True),
     Rule("nodes_values nodes_values_as_tensor", "leaks", "thresholds",
          "Each lies between two values of training rows, mostly half-way.",
          owner=_ENSEMBLE, change="values", form=_per_node),
@@ -94,7 +104,10 @@ OF_EXCHANGE: tuple[Rule, ...] = (
          owner=_ENSEMBLE, form=_per_leaf),
     Rule("base_values base_values_as_tensor", "harmless", "where predictions begin",
          "It discloses the mean target, or the share of each class in all rows.",
-         owner=_ENSEMBLE, form=forms.short),
+         owner=_ENSEMBLE, form=_per_output),
+    Rule("base_values base_values_as_tensor", "not assessed", "unknown parts",
+         "There are more numbers than classes or targets. Rows may stand there.",
+         owner=_ENSEMBLE, unknown=True),
     Rule("classlabels_int64s classlabels_strings input output value_info", "harmless",
          "names of columns and classes",
          "They name columns, labels and the results of steps, not the rows that have them.",

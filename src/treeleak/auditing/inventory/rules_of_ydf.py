@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.auditing.inventory import forms, numbers
 from treeleak.auditing.inventory.conditions import Context, Rule
 from treeleak.auditing.inventory.owners import numbers_in
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.release.stored import StoredObject
+
+_SINGLE = 1e-5
+"""Of gains in single precision, which are sums over classes."""
+_MOST_SAME = 0.5
+"""Share of leaves that count fewer or more rows than their classes, where rows have no weights."""
 
 
 def _of_nodes(value: Any, owner: StoredObject) -> bool:
@@ -22,6 +30,84 @@ def _of_nodes(value: Any, owner: StoredObject) -> bool:
     ragged = any(value is v for k, v in owner.state.items() if k.endswith(".at") or
                  f"{k}.at" in owner.state)  # fmt: skip
     return ragged or set(others) == {len(array)}
+
+
+def _follows(value: Any, owner: StoredObject) -> bool:
+    """What a tree says twice: sums of counts, classes of most rows, and what a test gains."""
+    name = next((k for k, v in owner.state.items() if v is value), "")
+    expected, array = _derived(owner).get(name), numbers_in(value)
+    if expected is None or array is None or not _of_nodes(value, owner):
+        return _of_nodes(value, owner)
+    at, found = expected
+    rest = np.ones(len(array), dtype=bool)
+    rest[at] = False
+    # What a node lacks, the reader writes so.
+    empty = np.isnan(array[rest]) if array.dtype.kind == "f" else array[rest] == -1
+    off = np.abs(array[at] - found)
+    return bool((off <= _SINGLE * np.maximum(np.abs(found), 1.0)).all() and empty.all())
+
+
+def _derived(owner: StoredObject) -> dict[str, tuple[IntArray, NDArray[Any]]]:
+    """Work out, by name, the nodes that have a number, and what it is."""
+    state = owner.state
+    counts, sums = (state.get(f"{k}.distribution.{n}") for k, n in (
+        ("classifier", "counts"), ("regressor", "count")))  # fmt: skip
+    sums = counts.sum(axis=1) if counts is not None else state.get("regressor.sum_weights", sums)
+    rows = state.get("num_pos_training_examples_without_weight")
+    below = _children(state.get("condition.attribute"))
+    if sums is None or below is None or len(below) != len(sums):
+        return {}
+    inner, every = np.flatnonzero(below[:, 0]), np.arange(len(sums))
+    negative, positive = below[inner].T
+    out = {
+        "classifier.distribution.sum": (every, sums),
+        "condition.num_training_examples_with_weight": (inner, sums[inner]),
+        "condition.num_pos_training_examples_with_weight": (inner, sums[positive]),
+    }
+    if rows is not None:
+        out["condition.num_training_examples_without_weight"] = inner, rows[inner]
+        out["condition.num_pos_training_examples_without_weight"] = inner, rows[positive]
+    if counts is not None and (label := numbers_in(state.get("classifier.top_value"))) is not None:
+        most = counts == counts.max(axis=1, keepdims=True)
+        is_most = np.array(
+            [0 <= k < most.shape[1] and most[v, int(k)] for v, k in enumerate(label)]
+        )
+        out["classifier.top_value"] = every, np.where(is_most, label, -9)
+    impure = _impurity(state, counts, sums)
+    if rows is not None and np.mean((rows != sums)[below[:, 0] == 0]) > _MOST_SAME:
+        # Of rows with weights, or of trees whose leaves count others than those that made them.
+        del out["condition.num_pos_training_examples_with_weight"]
+    elif impure is not None:
+        gain = sums[negative] * impure[negative] + sums[positive] * impure[positive]
+        gain = impure[inner] - gain / np.maximum(sums[inner], 1e-300)
+        out["condition.split_score"] = inner, gain
+    return out
+
+
+def _impurity(state: Mapping[str, Any], counts: Any, sums: Any) -> FloatArray | None:
+    """Entropy of classes, or variance of targets."""
+    if counts is not None:
+        shares = counts / np.maximum(sums, 1e-300)[:, None]
+        return np.asarray(-(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1))
+    total, squares = (state.get(f"regressor.distribution.{k}") for k in ("sum", "sum_squares"))
+    if total is None or squares is None:
+        return None
+    return np.asarray(squares / sums - (total / sums) ** 2)
+
+
+def _children(tested: Any) -> IntArray | None:
+    """Number the children of each node, in whose order each comes before those below it."""
+    if not isinstance(tested, np.ndarray):
+        return None
+    below, size = np.zeros((len(tested), 2), dtype=int), np.ones(len(tested), dtype=int)
+    for v in range(len(tested) - 1, -1, -1):
+        if tested[v] >= 0:
+            first = v + 1
+            second = first + size[first] if first < len(tested) else len(tested)
+            if second >= len(tested):
+                return None
+            below[v], size[v] = (first, second), 1 + size[first] + size[second]
+    return below
 
 
 def _each_once(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
@@ -84,7 +170,7 @@ _COUNTS = (
 OF_YDF: tuple[Rule, ...] = (
     # -- trees
     Rule("classifier.distribution.* *num_*examples*", "leaks", "rows, draws or weights in each "
-         "node", _COUNTS, owner="Tree", change="counts", form=_of_nodes),
+         "node", _COUNTS, owner="Tree", change="counts", form=_follows),
     Rule("regressor.distribution.* regressor.sum_*", "leaks", "sums of targets, or of derivatives",
          "Every node has the number of its rows, and the sums of their targets or first "
              "derivatives, and of squares or second derivatives, to 15 digits. Earlier trees give "
@@ -92,10 +178,10 @@ OF_YDF: tuple[Rule, ...] = (
          owner="Tree", change="counts", form=_of_nodes),
     Rule("regressor.top_value classifier.top_value", "leaks", "what each leaf predicts",
          "Predictions need it. It is computed from the rows of the leaf alone.",
-         owner="Tree", change="leaves", form=_of_nodes),
+         owner="Tree", change="leaves", form=_follows),
     Rule("condition.split_score", "leaks", "gain of each split",
          "It is computed from the counts or sums of a node, and gives some of them back.",
-         owner="Tree", change="counts", form=_of_nodes),
+         owner="Tree", change="counts", form=_follows),
     Rule("condition.condition.*threshold", "leaks", "thresholds",
          "Each lies between two values of training rows, mostly half-way.",
          owner="Tree", change="values", form=_of_nodes, of_columns=numbers.all_thresholds),

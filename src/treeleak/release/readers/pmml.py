@@ -19,7 +19,14 @@ from treeleak.release.checked_json import located
 from treeleak.release.leaf_classes import classes_in_leaves
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.bounded_xml import MOST_BYTES, Element, parse_xml
-from treeleak.release.readers.pmml_trees import NUMBER, Fields, GrownTree, valid_values
+from treeleak.release.readers.pmml_trees import (
+    NUMBER,
+    Fields,
+    GrownTree,
+    is_plain,
+    is_rounded,
+    valid_values,
+)
 from treeleak.release.registry import describe_format, reader
 from treeleak.release.release import MAY_BE_DRAWS, Release
 from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
@@ -285,7 +292,9 @@ def left_over(
             mark = known.get(name, "")
             if value in said and mark:
                 continue
-            if mark == "!":
+            if mark and NUMBER.fullmatch(value) and not is_plain(value):
+                odd[name] = value
+            elif mark == "!":
                 if not _is_of_tree(element, name, value, fields, classes):
                     odd[name] = value
             elif mark and NUMBER.fullmatch(value):
@@ -301,7 +310,7 @@ def left_over(
         if tag in ("TreeModel", "Segmentation"):
             ids += _unnumbered(element)
         dated += tag == "Timestamp"
-        if tag == "Constant" and NUMBER.fullmatch(element.text):
+        if tag == "Constant" and is_plain(element.text):
             loose.append(element.text)
         elif not re.fullmatch(_TEXTS.get(tag, ""), element.text) or (
             tag == "Timestamp" and dated > 1
@@ -385,14 +394,16 @@ def _other_shares(node: Element) -> dict[str, str]:
         listed = [e for e in node.all("ScoreDistribution") if e.get(name)]
         try:
             counts = [float(e.get("recordCount")) for e in listed]
-            shares = [float(e.get(name)) for e in listed]
+            shares = [e.get(name) for e in listed if float(e.get(name)) >= 0]
         except ValueError:
             # Without counts, confidences are what is read.
             odd = any(e.get(name) != e.get("confidence") for e in listed)
         else:
-            most = 1e-3 * max(sum(counts), 1.0)
-            pairs = zip(shares, counts, strict=True)
-            odd = any(not abs(s * sum(counts) - c) <= most for s, c in pairs)
+            total = sum(counts) or 1.0
+            odd = len(shares) < len(counts) or any(
+                not is_rounded(share, count / total)
+                for share, count in zip(shares, counts, strict=True)
+            )
         if odd:
             out[name] = " ".join(e.get(name) for e in listed)
     return out

@@ -25,6 +25,9 @@ from treeleak.release.tree import LEAF, Tree
 _ROUNDING = 1e-6
 """How far counts that follow from shares are off whole numbers, as a share of the rows."""
 
+_EXACT, _SINGLE = 1e-12, 16
+"""Roundings of a share in double precision, and letters of one in single precision."""
+
 _SHARES_OFF = 1e-3
 """How far shares of classes in inner nodes may be off those of their leaves."""
 
@@ -219,6 +222,9 @@ def _remainder(node: Element, inner: Sequence[Element], last: bool) -> Element:
 
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_WRITTEN = re.compile(r"[-+]?(0|[1-9]\d*)?(?:\.(\d*))?(?:[eE]([-+]?\d{1,3}))?")
+_DIGITS, _WIDE = 17, 25
+"""Digits that tell any number in double precision from its neighbours; the same with zeros."""
 _SIMPLE = {"lessOrEqual": (False, False), "lessThan": (False, True), "greaterThan": (True, False),
            "greaterOrEqual": (True, True)}  # fmt: skip
 """By operator: whether values that pass go to the right, and whether the test on the left is for
@@ -235,6 +241,22 @@ def number(text: str, what: str) -> float:
     if not NUMBER.fullmatch(text.strip()) or not math.isfinite(float(text)):
         raise BadModel(f"{what} is {text!r:.40}, not a finite number")
     return float(text)
+
+
+def is_plain(text: str) -> bool:
+    """Say whether a number is written as programs do: with no digits that no double has."""
+    found = _WRITTEN.fullmatch(text) if NUMBER.fullmatch(text) else None
+    digits = (found[1] or "") + (found[2] or "") if found else "0" * _WIDE
+    return len(digits) < _WIDE and len(digits.strip("0")) <= _DIGITS
+
+
+def is_rounded(text: str, share: float) -> bool:
+    """Say whether a text is what a share is in so many digits, in double or single precision."""
+    found = _WRITTEN.fullmatch(text)
+    last = 10.0 ** (int(found[3] or 0) - len(found[2] or "")) if found else 0.0
+    near, stated = np.float32(share), float(text)
+    single = stated == float(near) or (len(text) <= _SINGLE and np.float32(stated) == near)
+    return bool(abs(stated - share) <= 0.51 * last + _EXACT or single)
 
 
 class Fields:
