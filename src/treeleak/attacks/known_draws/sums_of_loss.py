@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from treeleak.attacks.answer import Answer, Rows, Status
+from treeleak.attacks.known_draws.leaf_sums import Singles
 from treeleak.attacks.known_draws.particles import by_particles
 from treeleak.attacks.known_draws.rows_from_marginals import Marginals, rows_from_marginals
 from treeleak.attacks.known_draws.sums_dual import Candidates, Dual, Look
@@ -42,14 +43,23 @@ _BROKEN = -1.0
 """Value of the dual that shows, beyond rounding, that no rows of these cells meet the sums."""
 _LEVEL = 0.1
 """Share of the dual's value by which a stage must lower it, or little more is to be had."""
-_STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 12, 48, 12, 0.5
+_STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 4, 56, 12, 0.5
 """Steps in which the reaction is turned on; how many may follow, and how many of them without
 fewer missed statements; and the share of the last reaction in each."""
-_UNLIKELY, _NEVER, _MOST_CANDIDATES = 1e-6, 1e-10, 2**24
-"""Probability of a kind below which a row is not of it, when sums begin to react to single rows;
-and later, when what they make of a row still changes; and most candidates of all rows."""
+_UNLIKELY, _MOST_SHARPENED = 1e-6, 2**20
+"""Probability of a kind below which a row is not of it, when sums begin to react to single rows,
+and most candidates of all rows then: maximum entropy knows how sure it is, and what this leaves out
+comes back with :func:`_reopened`."""
+_NEVER, _MOST_CANDIDATES = 1e-10, 2**24
+"""Probability of a kind below which a row is not of it, later; and most candidates of all rows."""
 _TRUSTED = 0.5, 1.0, 1.5
-"""Shares of the leaves that the median row meets: rows that meet as many are held."""
+"""Shares of the leaves that the median row meets: rows that meet as many fit."""
+_TRIED, _MANY = 256, 0.1
+"""Pairs of rows that are tried in each other's place, and by what share of what the trees say that
+drew one of them an exchange has to be right: by chance, fewer statements are."""
+_DISPLACED = 4.0
+"""Trees in which a row is expected to meet what its leaf says, of which it does in none: e**-4 is
+how likely that is by chance."""
 _MOST_EXCHANGED = 512
 """Rows, those that meet least, any two of which may be exchanged: a second for all pairs."""
 _CANDIDATE = 1e-3
@@ -117,17 +127,17 @@ def drawn_sums(
     with clock.cut_short():
         last = seen[-1]
         if last.missed and not part.stopped and last.value >= _BROKEN:
-            narrowed = last.dual.among(
-                last.dual.likely(last.multipliers, _UNLIKELY, _MOST_CANDIDATES)[0]
-            )
-            _sharpened(replace(last, dual=narrowed), part, seen)
+            dual, x = last.dual, last.multipliers
+            likely = dual.likely(x, _UNLIKELY, _MOST_SHARPENED)[0]
+            _sharpened(replace(last, dual=dual.among(likely)), part, seen)
     found = seen[0]
     with clock.cut_short():
-        found, level = _repaired(found, part), 0
+        level = 0
         while found.missed and not part.stopped and level < len(_TRUSTED):
             again = _again(found, whole, _TRUSTED[level], part)
             level = 0 if again.missed < found.missed else level + 1
             found = min(found, again, key=lambda fit: fit.missed)
+        found = _repaired(found, part)
     rows = _written(found, evidence, partition, values)
     clock.report_progress("rebuilding the rows", 1.0, rows.misfit)
     numbers = {
@@ -233,7 +243,7 @@ def _sharpened(found: _Fit, clock: Clock, seen: list[_Fit]) -> None:
                 return
             if share == 1 and since >= _PATIENCE:
                 return
-            dual = dual.among(dual.likely(x, _NEVER, _MOST_CANDIDATES)[0])
+            dual = dual.among(dual.likely(x, _UNLIKELY, _MOST_CANDIDATES)[0])
 
 
 def _note(fit: _Fit, seen: list[_Fit], clock: Clock) -> None:
@@ -254,14 +264,11 @@ def _again(
     trusted: float,
     clock: Clock,
 ) -> _Fit:
-    """Hold the rows that meet what their leaves say, and fit the others anew."""
+    """Hold the rows that fit where they meet what leaves say, and fit all anew."""
+    found = _exchanged(found, whole)
     reopened = _reopened(found, whole, trusted)
     if reopened is None:
         return found
-    best = whole.kinds_at(found.dual.kinds_at(found.best, whole), reopened)
-    moved = _repaired(replace(found, dual=reopened, best=best), clock)
-    if moved.missed < found.missed or clock.stopped:
-        return moved
     seen = list[_Fit]()
     _fitted(reopened, clock, seen)
     if seen[-1].missed and not clock.stopped and seen[-1].value >= _BROKEN:
@@ -269,32 +276,69 @@ def _again(
     return _repaired(seen[0], clock)
 
 
-def _reopened(found: _Fit, whole: Dual, trusted: float) -> Dual | None:
-    """Hold the rows that meet what their leaves say, and let the others be of any kind.
+def _exchanged(found: _Fit, whole: Dual) -> _Fit:
+    """Exchange rows that stand in each other's place, where many more statements are met then."""
+    best, missed = found.dual.kinds_at(found.best, whole), found.missed
+    rows = _shares_met(whole, best).argsort(kind="stable")[: 2 * _MOST_EXCHANGED]
+    with Pool() as pool:
+        gain = -whole.exchanges(best, rows, pool)
+    most = np.argsort(-gain, axis=None, kind="stable")[:_TRIED]
+    for at in zip(*np.unravel_index(most, gain.shape), strict=True):
+        pair = rows[list(at)]
+        swapped = best.copy()
+        swapped[pair] = best[pair[::-1]]
+        now = _missed(whole, swapped)
+        drew_one = (whole.draws[pair[0]] != whole.draws[pair[1]]).sum()
+        if missed - now > _MANY * len(whole.sums) * drew_one:
+            best, missed = swapped, now
+    return replace(found, dual=whole, best=best, missed=missed)
 
-    Real numbers that fit are no chance: where the rows that are held meet all statements of a leaf,
-    no other row lies there. ``trusted``: share of the leaves that the median row meets, of which
-    rows that are held meet as many. Returns None if rows may be of too many kinds.
+
+def _reopened(found: _Fit, whole: Dual, trusted: float) -> Dual | None:
+    """Let rows be of any kind that agrees with the leaves that are settled.
+
+    Real numbers that fit are no chance: where rows that fit meet all statements of a leaf, these
+    rows lie there, and no others. ``trusted``: share of the leaves that the median row meets, of
+    which rows that fit meet as many. Returns None if rows may be of too many kinds.
     """
     best = found.dual.kinds_at(found.best, whole)
     leaf, label = whole.places(best)
-    share = _shares_met(whole, best)
-    held = (share > 0) & (share >= trusted * np.median(share))
-    closed = _met_leaves(whole, leaf, label, held.astype(float))[whole.leaf]
-    open_ = np.flatnonzero(~held)
-    if len(open_) * len(whole.cell) > _MOST_HELD:
-        return None
-    allowed = whole.draws[open_] @ closed.T.astype(np.float32) == 0
-    allowed[~allowed.any(axis=1)] = True
-    if whole.n_classes * allowed.sum() > _MOST_CANDIDATES:
-        return None
-    allowed = np.tile(allowed, whole.n_classes)
-    # What a row was it may be again.
-    allowed[np.arange(len(open_)), best[open_]] = True
-    row, kind = np.nonzero(allowed)
-    row, kind = np.append(open_[row], np.flatnonzero(held)), np.append(kind, best[held])
-    order = np.argsort(row, kind="stable")
-    return whole.among(Candidates.of(row[order], kind[order], len(best)))
+    met = (whole.draws > 0) & _met_leaves(whole, leaf, label, None)[leaf]
+    share = met.sum(axis=1) / np.maximum(whole.draws.sum(axis=1), 1)
+    fits = (share > 0) & (share >= trusted * np.median(share))
+    fits &= ~_displaced(whole.draws, met, fits)
+    settled = _met_leaves(whole, leaf, label, fits.astype(float))
+    there = np.where(fits[:, None] & (whole.draws > 0) & settled[leaf], leaf, -1)
+    closed = settled[whole.leaf].T.astype(np.float32)
+    by_tree = np.ascontiguousarray(whole.leaf.T)
+    kinds, n = list[IntArray](), 0
+    for rows in whole.blocks():
+        entered = whole.draws[rows] @ closed
+        for k, each in enumerate(entered, rows.start):
+            trees = np.flatnonzero(there[k] >= 0)
+            cell = np.flatnonzero(each == len(trees))
+            for t in trees:
+                cell = cell[by_tree[t, cell] == there[k, t]]
+            # What a row was it may be again.
+            cell = np.union1d(cell, best[k] % len(whole.cell))
+            kinds.append((cell + len(whole.cell) * np.arange(whole.n_classes)[:, None]).ravel())
+            n += len(kinds[-1])
+            if n > _MOST_CANDIDATES:
+                return None
+    row = np.repeat(np.arange(len(best)), [len(k) for k in kinds])
+    return whole.among(Candidates.of(row, np.concatenate(kinds), len(best)))
+
+
+def _displaced(draws: Singles, met: BoolArray, fits: BoolArray) -> BoolArray:
+    """Say which rows stand in the place of another one that fits nowhere.
+
+    They meet what leaves say in trees that drew that one, too, and in no others. ``met``, shape
+    (n_rows, n_trees): in which trees that drew them rows meet what their leaves say.
+    """
+    others = 1.0 - draws[~fits]
+    apart = met.astype(np.float32) @ others.T
+    expected = np.outer(met.sum(axis=1), others.mean(axis=1))
+    return np.asarray(((apart == 0) & (expected >= _DISPLACED)).any(axis=1))
 
 
 def _shares_met(dual: Dual, best: IntArray) -> FloatArray:
