@@ -40,7 +40,8 @@ def by_two_walks(
     two = next((other for other in walks[1:] if (other != one).any()), one)
     if exchangeable:
         two = _matched(one, two, values)
-    same = (one == two).sum(axis=0) / (len(one) + 1)
+    # The rule of succession: what two walks did not meet is not impossible, nor the rest certain.
+    same = ((one == two).sum(axis=0) + 1) / (len(one) + 2)
     none = np.zeros(len(one), dtype=bool)
     return Rows(values.first[one], np.tile(same, (len(one), 1)), none, False, misfit)
 
