@@ -36,14 +36,14 @@ def score(folder: Path) -> pd.DataFrame:
     runs = Store(store_file(folder)).runs(STUDY)
     if not runs:
         raise BadInput(f"{folder}: nothing was run; `python -m experiments zoo run {folder}` does")
-    by_name: dict[str, list[Run]] = {}
-    for run in runs:
-        by_name.setdefault(run.parameters["name"], []).append(run)
+    by_name: dict[str, dict[str, Run]] = {}
+    # Rows are those of the last run of an attack: of the longest limit, if all were run in turn.
+    for run in sorted(runs, key=lambda run: float(run.parameters["limit"])):
+        by_name.setdefault(run.parameters["name"], {})[run.parameters["attack"]] = run
     lines: list[dict[str, Any]] = []
     for entry in entries(folder):
-        own = by_name.get(entry.name, [])
-        if own:
-            lines += _scored(folder, entry, own)
+        if own := by_name.get(entry.name):
+            lines += _scored(folder, entry, [*own.values()])
     return pd.DataFrame(lines)
 
 
