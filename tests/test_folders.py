@@ -37,8 +37,9 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.hardening import harden_folder
 from treeleak.release import read_model, to_release
 from treeleak.release.containers import members
-from treeleak.release.containers.bundle import mlmodel, packages
+from treeleak.release.containers.bundle import frame_of, mlmodel, packages
 from treeleak.release.containers.source import open_source
+from treeleak.release.stored import StoredObject
 
 pytestmark = pytest.mark.usefixtures("short_walks_throughout")
 
@@ -100,6 +101,30 @@ def test_scalars_by_the_hundred_are_no_settings(tmp_path):
     (tmp_path / "m.pkl").write_bytes(pickle.dumps({"model": MODEL, **values}))
     seen = inventory_of(tmp_path / "m.pkl", None)
     assert seen.unknown or seen.stored
+
+
+@pytest.mark.parametrize("ends", [[0, 1, 1, 4], [0, 4, 1, 4], [-1, 1, 1, 4], [0, 1, 4]])
+def test_texts_that_pandas_keeps_in_arrow_are_cells_of_a_table(ends):
+    """As pandas 3 pickles them where pyarrow is installed: validity, ends, and all texts in one."""
+
+    def made(name, *args):
+        return StoredObject(name, {}, args)
+
+    def frame_of_texts(length, start, *parts):
+        buffers = [made("pyarrow.lib.py_buffer", part) for part in parts]
+        kind = made("pyarrow.lib.type_for_alias", "large_string")
+        texts = made("pyarrow.lib._restore_array", (kind, length, 1, start, buffers, [], None))
+        block = made("pandas._libs.internals._unpickle_block", texts, made("slice", 0, 1, 1), 2)
+        manager = made("BlockManager", (block,), [np.array(["a"], dtype=object), None])
+        return frame_of(StoredObject("pandas.DataFrame", {"_mgr": manager}))
+
+    whole = np.array(ends, "<i8").tobytes()
+    if ends != [0, 1, 1, 4]:
+        assert frame_of_texts(3, 0, b"\x05", whole, b"xzzz") is None
+        return
+    assert frame_of_texts(3, 0, b"\x05", whole, b"xzzz").cells.tolist() == [["x"], [None], ["zzz"]]
+    assert frame_of_texts(2, 1, b"\x05", whole, b"xzzz").cells.tolist() == [[None], ["zzz"]]
+    assert frame_of_texts(1 << 40, 0, b"\x05", whole, b"xzzz") is None
 
 
 def test_other_rows_are_not_said_to_be_training_rows(tmp_path):

@@ -435,3 +435,30 @@ def test_bytes_behind_an_object_are_unknown(tmp_path):
     (tmp_path / "model.rds").write_bytes(gzip.compress(data + b"51,35,14,2"))
     found = take_inventory(read_model(tmp_path / "model.rds"), Context())
     assert [entry.names for entry in found if entry.unknown]
+
+
+OMITTED = np.arange(3, 600, 5)
+
+
+@pytest.mark.parametrize(
+    ("state", "known"),
+    [
+        ({"value": OMITTED, "names": OMITTED.astype(str).astype(object)}, True),
+        ({"value": OMITTED, "names": np.array([f"Ada {k}" for k in OMITTED], object)}, False),
+        ({"value": OMITTED[::-1]}, False),
+        ({"value": OMITTED + 0.25}, False),
+        ({"value": OMITTED, "kept": OMITTED}, False),
+    ],
+)
+def test_rows_left_out_are_named_by_their_numbers(state, known):
+    omitted = StoredObject("R.na.rpart", {**state, "class": ("na.rpart", "omit")})
+    found = inventory(StoredObject("R.rpart", {"na.action": omitted}))
+    assert any(entry.what == "row numbers of rows left out" for entry in found) == known
+    assert any(entry.unknown for entry in found) != known
+
+
+def test_losses_are_settings_where_each_error_costs_the_same():
+    equal = 1.0 - np.eye(7)
+    assert not any(e.unknown for e in inventory(StoredObject("R.list", {"loss": equal})))
+    equal[2, 3] = 4.25
+    assert any(e.unknown for e in inventory(StoredObject("R.list", {"loss": equal})))

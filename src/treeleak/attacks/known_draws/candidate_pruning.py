@@ -7,6 +7,7 @@ looked at again under the multipliers that came of it, and what has become likel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -122,7 +123,7 @@ def _counts_say(problem: RowProblem, u: FloatArray, t: int) -> float:
     covariance = covariance[np.ix_(open_, open_)] + SCHEDULE.rounding_variance * np.eye(
         int(open_.sum())
     )
-    return 0.5 * float(np.linalg.slogdet(2.0 * np.pi * np.e * covariance)[1])
+    return 0.5 * float(np.linalg.slogdet(2.0 * np.pi * math.e * covariance)[1])
 
 
 def _covariance(share: FloatArray, weight: IntArray) -> FloatArray:

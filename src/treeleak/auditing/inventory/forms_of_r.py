@@ -63,6 +63,22 @@ def predictions(value: Any, owner: StoredObject) -> bool:
     return not isinstance(value, StoredObject) and (not of_classes or shape(value, owner))
 
 
+def left_out(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Numbers of rows that have values missing, as R keeps them, and no other names of these."""
+    if not isinstance(value, StoredObject) or not {*value.state} <= {"value", "names", "class"}:
+        return False
+    array, named = vector_of(value), value.get("names")
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
+        return False
+    rising = np.diff(array, prepend=0) > 0
+    return bool(rising.all()) and (named is None or list(named) == [*map(str, array.tolist())])
+
+
+def same_losses(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Losses of 1 for each class that is taken for another."""
+    return isinstance(value, np.ndarray) and np.array_equal(value, 1 - np.eye(len(value)))
+
+
 def _fits(sizes: Any, array: NDArray[Any]) -> bool:
     """Say whether there is a number of nodes for each tree of an array."""
     numbers = isinstance(sizes, np.ndarray) and sizes.dtype.kind in "iuf"

@@ -40,11 +40,11 @@ class Nodes:
     inner: IntArray
     below: IntArray
     """Shape (2, inner nodes). Their children, left first."""
-    counts: FloatArray | None
-    """Weights of each class, where classes are predicted."""
-    scale: FloatArray | None
+    counts: FloatArray
+    """Weights of each class; none where no classes are predicted."""
+    scale: FloatArray
     """What a row of each class counts in probabilities: its prior over its share."""
-    loss: FloatArray | None
+    loss: FloatArray
     """Shape (classes, classes): of the true one, of the predicted one."""
 
 
@@ -64,15 +64,17 @@ def _fails_closed(check: Callable[..., bool]) -> Callable[..., bool]:
 def _nodes(owner: StoredObject) -> Nodes:
     frame = owner.get("frame")
     named = texts(inside(frame, "var"), "var")
-    held = {k: numbers(inside(frame, k), k, len(named)) for k in ("n", "wt", "dev", "complexity")}
-    if not all(np.isfinite(array).all() for array in held.values()):
+    n, weight, deviance, complexity = (
+        numbers(inside(frame, k), k, len(named)) for k in ("n", "wt", "dev", "complexity")
+    )
+    if not np.isfinite([n, weight, deviance, complexity]).all():
         raise BadModel("frame: not finite")
     rows = inside(frame, "row.names")
     each = np.arange(1, len(named) + 1) if np.ndim(rows) == 0 else numbers(rows, "row.names")
     place = {k: v for v, k in enumerate(each.tolist())}
     inner = np.flatnonzero(np.array(named) != "<leaf>")
     below = np.array([[place[2 * each[v] + k] for v in inner] for k in (0, 1)], dtype=int)
-    counts = scale = loss = None
+    counts, scale, loss = np.empty((len(named), 0)), np.empty(0), np.empty((0, 0))
     if text(owner.get("method")) == "class":
         k = len(texts(owner.get("ylevels"), "ylevels"))
         counts = numbers(inside(frame, "yval2"), "yval2", len(named), 2)[:, 1 : 1 + k]
@@ -83,8 +85,8 @@ def _nodes(owner: StoredObject) -> Nodes:
         prior = shares if stated is None else numbers(inside(stated, "prior"), "prior", k)
         loss = 1 - np.eye(k) if stated is None else numbers(inside(stated, "loss"), "loss", k, 2)
         scale = prior / np.maximum(shares, 1e-300)
-    array = np.array(named, dtype=object)
-    return Nodes(array, *held.values(), inner, below.reshape(2, -1), counts, scale, loss)
+    variable, below = np.array(named, dtype=object), below.reshape(2, -1)
+    return Nodes(variable, n, weight, deviance, complexity, inner, below, counts, scale, loss)
 
 
 @_fails_closed
@@ -96,7 +98,7 @@ def is_frame(value: Any, owner: StoredObject) -> bool:
     label = numbers(state["yval"], "yval")
     if not _prunes(nodes) or not (np.isfinite(label) & (nodes.weight >= 0)).all():
         return False
-    if nodes.counts is None:
+    if not nodes.counts.size:
         return text(owner.get("method")) != "anova" or _means(nodes, label)
     table, k = numbers(state["yval2"], "yval2", dimensions=2), nodes.counts.shape[1]
     if not (np.isin(label, np.arange(k) + 1) & (label == table[:, 0])).all():
@@ -182,7 +184,7 @@ def are_complexities(table: NDArray[Any], owner: StoredObject) -> bool:
             for kept in (own > least, own > least + _NEAR * max(abs(least), 1e-3))
         ):
             return False
-    if table.shape[1] < 5 or nodes.counts is None or (nodes.n != nodes.weight).any():
+    if table.shape[1] < 5 or not nodes.counts.size or (nodes.n != nodes.weight).any():
         return True
     if not (
         np.array_equal(nodes.loss, 1 - np.eye(len(nodes.scale))) and np.allclose(nodes.scale, 1)
@@ -239,7 +241,7 @@ def _gains(nodes: Nodes, owner: StoredObject) -> tuple[FloatArray, BoolArray]:
     """Work out what the test of each inner node improves, where it follows from nodes."""
     at, (left, right) = nodes.inner, nodes.below
     known = nodes.n[left] + nodes.n[right] == nodes.n[at]
-    if nodes.counts is None:
+    if not nodes.counts.size:
         saved = nodes.deviance[at] - nodes.deviance[left] - nodes.deviance[right]
         known &= text(owner.get("method")) == "anova"
         known &= nodes.deviance[at] > _NEAR * nodes.deviance[0]

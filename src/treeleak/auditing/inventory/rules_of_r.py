@@ -109,6 +109,9 @@ OF_CLASSES: tuple[Rule, ...] = (
         form=lambda v, _: not _is_frame(v) and np.ndim(vector_of(v)) < 2),
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
         "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
+    Rule("na.action", "leaks", "row numbers of rows left out", "It names the rows that were left "
+        "out for missing values.", change="per_row", form=forms_of_r.left_out),
+    Rule("loss", "harmless", "settings", "Each error costs the same.", form=forms_of_r.same_losses),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
         in_order=True, form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ _PACKAGE = re.compile(
     r"\s*([=<>!~]{1,2}\s?[\w.*+!]{1,16},?\s?){0,2}"
 )
 _SETTING = re.compile(r"\s*[A-Za-z_]{1,40}:( ['\"]?[\w.\-+/: ]{0,60}['\"]?)?")
+_OF_ARROW = {
+    "int8": "i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "u1", "uint16": "<u2",
+    "uint32": "<u4", "uint64": "<u8", "float": "<f4", "double": "<f8",
+}  # fmt: skip
+"""Fixed widths of its numbers, by the names of their types."""
 _SIGNATURE = re.compile(r"\s*(inputs|outputs|params): ('(?P<q>.*)'|(?P<n>null))")
 
 
@@ -236,6 +242,8 @@ def _arrays(value: Any) -> list[NDArray[Any]]:
     """Arrays in a value, wherever pandas keeps them there."""
     if isinstance(value, np.ndarray):
         return [value]
+    if isinstance(value, StoredObject) and value.type == "pyarrow.lib._restore_array":
+        return _arrow(value)
     if isinstance(value, StoredObject):
         return _arrays([*value.args, *value.state.values()])
     if isinstance(value, Opaque):
@@ -244,6 +252,28 @@ def _arrays(value: Any) -> list[NDArray[Any]]:
     if isinstance(inside, (str, bytes)) or not hasattr(inside, "__iter__"):
         return []
     return [array for item in inside for array in _arrays(item)]
+
+
+def _arrow(stored: StoredObject) -> list[NDArray[Any]]:
+    """Read an array of Arrow, in which pandas 3 keeps texts: of texts, or of numbers."""
+    try:
+        kind, n, _, start, buffers = stored.args[0][:5]
+        alias, at = kind.args[0], slice(start, start + n)
+        parts: list[Any] = [None if b is None else b.args[0] for b in buffers]
+        if alias in ("string", "large_string"):
+            width = "<i4" if alias == "string" else "<i8"
+            ends = np.frombuffer(parts[1], width)[start : start + n + 1]
+            if len(ends) != n + 1 or ends[0] < 0 or (np.diff(ends) < 0).any():
+                return []
+            cells = [parts[2][a:b].decode() for a, b in pairwise(ends.tolist())]
+        else:
+            cells = np.frombuffer(parts[1], _OF_ARROW[alias])[at].tolist()
+        if parts[0] is not None:
+            bits = np.unpackbits(np.frombuffer(parts[0], "u1"), bitorder="little")[at]
+            cells = [c if bit else None for c, bit in zip(cells, bits, strict=True)]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return []
+    return [np.array(cells, dtype=object)] if len(cells) == n else []
 
 
 def _places(value: Any) -> list[int]:

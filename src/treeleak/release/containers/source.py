@@ -211,7 +211,7 @@ def _content(member: Member, layout: Layout, trust_pickle: bool) -> Any:
     if head.startswith((b"PAR1", b"ARROW1")) and size <= MOST_PARSED:
         # Read a table of Parquet or Arrow, where pyarrow is installed.
         try:
-            import pyarrow  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+            import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
         except ImportError:
             return Opaque(path.name, "a table (Parquet or Arrow): read where pyarrow is installed")
         import pandas as pd
