@@ -57,7 +57,7 @@ def test_worlds_that_agree_prove_nothing(seed):
         if every is None or not system.n_rows:
             continue
         search = SolutionSampler.of(system, known, geometry, values)
-        world = search.world_at(search.spots(every[0], rng), rng)
+        world = search.world_at(search.draw_points(every[0], rng), rng)
         final = search.bayes_estimate([world] * 10, Clock(9.0), 0)
         rows = search.rows(final, [world] * 10, known, np.ones(final.values.shape))
         several = np.ptp(search.atoms, axis=0) > 0

@@ -118,8 +118,8 @@ def test_where_no_chain_meets_all_counts_what_they_saw_makes_a_world() -> None:
     clock, cases = Clock(600.0), 0
     for seed, s, found, problem in without_worlds(n_rows=8, n_trees=3, depth=2):
         cases += 1
-        assert not found.near(s, None, clock, seed, doubted=()).worlds(s)
-        worlds = found.near(s, problem, clock, seed, doubted=()).worlds(s)
+        assert not found.near(s, None, clock, seed, powers=()).worlds(s)
+        worlds = found.near(s, problem, clock, seed, powers=()).worlds(s)
         assert worlds
         search = found.context.searches[s]
         for world in worlds:

@@ -39,7 +39,7 @@ def several_worlds(
     """
     rng, space = np.random.default_rng(seed), search.space
     if exact and (space.too_large or search.learned):
-        return [search.world_at(search.spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
+        return [search.world_at(search.draw_points(exact[0], rng), rng) for _ in range(N_WORLDS)]
     if space.too_large:
         raise NotCovered(
             f"{len(space.code):,} points stay possible, each with {space.n_atoms} "
@@ -80,7 +80,7 @@ def several_worlds(
             break
     worlds = [search.world_at(c.points, rng) for c in met or chains]
     if not met:
-        worlds += [search.world_at(search.spots(m, rng), rng) for m in exact[:1]]
+        worlds += [search.world_at(search.draw_points(m, rng), rng) for m in exact[:1]]
     return worlds or [search.world_at(space.spread(search.w, rng), rng)]
 
 

@@ -68,7 +68,7 @@ class Learned:
         problem: IntegerProblem | None,
         clock: Clock,
         seed: int,
-        doubted: Sequence[tuple[float, int]] = SCHEDULE.doubted_priors,
+        powers: Sequence[tuple[float, int]] = SCHEDULE.prior_powers,
     ) -> Learned:
         """Let chains look for worlds of system ``s``, until some chain has found one.
 
@@ -78,7 +78,7 @@ class Learned:
         if not self.context.searches[s].can_move or all(c.misfit_of(s) == 0 for c in self.chains):
             return self
         chains = self.chains
-        for power, longer in doubted:
+        for power, longer in powers:
             jobs = [partial(c.frozen, s, power, longer, clock) for c in chains]
             chains = tuple(run_all(jobs))
             if any(c.misfit_of(s) == 0 for c in chains) or clock.stopped:
@@ -89,7 +89,7 @@ class Learned:
         ends = [chain.points[s] for chain in chains]
         points = np.unique(np.concatenate([self.seen[s], around[around >= 0], *ends]))
         found = combined(search, points, problem, SCHEDULE.chains_combining_work, clock, seed)
-        more = [best.at(s, search.spots(m, rng)) for m in found]
+        more = [best.at(s, search.draw_points(m, rng)) for m in found]
         return replace(self, chains=(*chains, *more))
 
     def worlds(self, s: int) -> list[Solution]:
@@ -139,20 +139,20 @@ class Learned:
         geometry, atom_start = self.context.geometry, self.context.values.atom_start
         leaves = geometry.trace_atoms(self.context.values.atom_of[values[:, :-1]] - atom_start[:-2])
         target = self.context.searches[s].system.target
-        held = np.bincount(leaves.ravel(), minlength=len(target))
+        counted = np.bincount(leaves.ravel(), minlength=len(target))
         return replace(
             world,
             values=values,
             confidence=np.where(stands, world.confidence, sure),
             unique=False,
-            misfit=int(np.abs(held - target).sum()),
+            misfit=int(np.abs(counted - target).sum()),
         )
 
     def _sure(self, chosen: IntArray, share: FloatArray) -> FloatArray:
         """Probability of each value; an interval, listed as one, holds many: none is certain."""
         n_open = np.maximum(np.diff(self.context.values.start), 2)
         likely = np.take_along_axis(share, chosen, axis=1)
-        return confidence(likely, self.middle.n_samples, SCHEDULE.sample_doubt, n_open)
+        return confidence(likely, self.middle.n_samples, SCHEDULE.pseudo_samples, n_open)
 
     def _rows(self, s: int) -> slice:
         """Places of the rows of a system in a sample."""
@@ -212,8 +212,8 @@ def _target(context: ChainContext) -> PosteriorTarget:
     for s, search in enumerate(context.searches):
         sizes = len(search.fixed_points), len(search.anchored) + search.space.n_rows
         group.append(np.repeat([2 * s, 2 * s + 1], sizes))
-        held = np.bincount(search.atoms.ravel(), minlength=context.values.n_atoms)
-        allowed[2 * s : 2 * s + 2] = held > 0
+        times = np.bincount(search.atoms.ravel(), minlength=context.values.n_atoms)
+        allowed[2 * s : 2 * s + 2] = times > 0
     parts = KnownParts(np.concatenate(group), allowed)
     n_classes = int(context.grid.radix[-1])
     # It says nothing: counts are checked where the worlds are.

@@ -48,8 +48,8 @@ def exact(
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
-    An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that stand in the
-    geometry as a tree of their own.
+    An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that are a tree of
+    the geometry.
 
     Returns "unique" or "feasible" where every count is met, "likely" with rows that err less on
     average and, as the likeliest dataset, one that meets every count, "infeasible" with the place
@@ -110,7 +110,7 @@ def of_cells(
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
     prior = side_info.density(geometry, seed)
-    # Of a population it is known what rows are like; elsewhere classes are told apart by counts.
+    # A population says what rows are like; else it is learned where counts distinguish classes.
     learns = prior is None and isinstance(evidence, ExactCounts)
     learns = learns and all(s.only is None for s in systems)
     states, rows = [], list[Rows]()
@@ -237,7 +237,7 @@ def _solved(
     if learned is not None:
         clock.report_progress(stage, 0.5)
         rng = np.random.default_rng(seed)
-        more = [search.spots(m, rng) for m in state.exact]
+        more = [search.draw_points(m, rng) for m in state.exact]
         if not more and not learned.worlds(k):
             # What a chain takes rows to be like keeps it from places that some worlds need.
             found = several_worlds(search, (), problem, clock, stage, seed, wanted=1)

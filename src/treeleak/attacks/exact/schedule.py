@@ -63,18 +63,18 @@ class Schedule:
     """Sweeps between two redraws of what rows are like."""
     swaps: float = 0.3
     """Share of the moves in which two rows exchange atoms."""
-    thaw: float = 1.2
-    frost: float = 0.6
-    frost_stages: int = 40
+    freezing_from: float = 1.2
+    freezing_to: float = 0.6
+    freezing_stages: int = 40
     """Temperatures from and to which a chain cools that looks for a world, and stages of that."""
-    doubted_priors: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
+    prior_powers: tuple[tuple[float, int], ...] = ((1.0, 1), (0.25, 2))
     """Until some chain has found a world, what rows are like counts to such a power, for so many
     times as long: it keeps chains from places that some worlds need."""
     chains_combining_work: float = 2.0
     """Work for the integer solver (about two seconds each) to make a world of what all chains saw.
     """
-    sample_doubt: float = 0.5
-    """Samples' worth of doubt in every share."""
+    pseudo_samples: float = 0.5
+    """Samples in which all values are as frequent, added to every share."""
     most_samples: int = 180
     most_sampled_rows: int = 20_000
     """Samples of which the middle is taken, and rows in all of them."""

@@ -132,7 +132,7 @@ class WorldChain:
         return int(np.abs(self.residual[s]).sum())
 
     def learned(self) -> WorldChain:
-        """Redraw what rows are like, given those that the chain holds, unless it was told."""
+        """Redraw what rows are like from those of the chain, unless the prior is fixed."""
         out = self._copied()
         if self.fixed_prior is None:
             relearn(out.rng, out.atoms, self.context.grid, out.hierarchy)
@@ -197,7 +197,7 @@ class WorldChain:
         prior = self.prior
         out = self.under(prior._replace(log_share=power * prior.log_share))
         for temperature in np.geomspace(
-            SCHEDULE.thaw, SCHEDULE.frost, longer * SCHEDULE.frost_stages
+            SCHEDULE.freezing_from, SCHEDULE.freezing_to, longer * SCHEDULE.freezing_stages
         ):
             if clock.stopped:
                 break

@@ -61,7 +61,7 @@ class SolutionSampler:
     """Expected open rows per point of the space, and what the counts add to the log prior of a row
     there; probability of each value given its atom."""
     population: Density | None
-    """Where given, what the values within atoms are drawn from instead."""
+    """Where it is known, what the values within atoms are drawn from instead."""
     learned: bool = False
     """Whether the histogram is known, and its rows say which points of a cell are likely."""
 
@@ -166,8 +166,8 @@ class SolutionSampler:
         values, n_anchored = self.values.listed, len(self.anchored)
         group = np.repeat([0, 1], [n_anchored, len(worlds[0].values) - n_anchored])
         start, turns = (None, 4) if final is None else (final.values, 1)
-        held, certain = [w.values for w in worlds], np.ones(values.n_values)
-        return aligned_shares(values, held, certain, group, turns, stopped, start)[0]
+        others, certain = [w.values for w in worlds], np.ones(values.n_values)
+        return aligned_shares(values, others, certain, group, turns, stopped, start)[0]
 
     def nearest(
         self, cost: FloatArray, starts: Sequence[IntArray], clock: Clock, seed: int
@@ -182,12 +182,12 @@ class SolutionSampler:
             atoms = self.space.value[points].astype(np.int64)
             return float(np.take_along_axis(atom_cost, atoms, axis=1).sum())
 
-        def placed(points: IntArray) -> IntArray:
+        def matched(points: IntArray) -> IntArray:
             atoms, rows = self.space.value[points].astype(np.int64), np.arange(len(points))
             _, j = linear_sum_assignment(pair_costs(atom_cost, rows, atoms, rows))
             return points[j]
 
-        near = sorted(map(placed, starts), key=paid)[: SCHEDULE.nearest_starts]
+        near = sorted(map(matched, starts), key=paid)[: SCHEDULE.nearest_starts]
         if self.can_move and not self.learned:
             steps, settle = (
                 self.space.default_steps() // SCHEDULE.nearest_run_factor,
@@ -231,8 +231,8 @@ class SolutionSampler:
         fixed = np.arange(len(values)) < len(self.fixed_points) + len(self.anchored)
         several = worlds or [final]
         thinned = several[:: -(-len(several) // most_worlds(len(values)))]
-        held = np.stack([np.concatenate([fixed_values, w.values]) for w in thinned])
-        worlds_of = self.values.atom_of[held]
+        datasets = np.stack([np.concatenate([fixed_values, w.values]) for w in thinned])
+        worlds_of = self.values.atom_of[datasets]
         return Rows(values, sure, proved, unique, final.misfit, worlds_of, fixed)
 
     def histogram(self, world: Solution) -> IntArray:
@@ -266,7 +266,7 @@ class SolutionSampler:
         values = self.values.draw(atoms, np.atleast_2d(prior), rng)
         return Solution(points, values, self.space.misfit(points))
 
-    def spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
+    def draw_points(self, m: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw points of the space for a histogram over the system's cells, settled rows apart."""
         cell = self.system.cell[self.live]
         fixed = np.concatenate([self.fixed_points, self.anchored])
@@ -291,19 +291,19 @@ class SolutionSampler:
         return moving
 
     def _confidence(self, final: Solution, worlds: Sequence[Solution]) -> FloatArray:
-        """How often each value stands in the aligned worlds, with doubt that wanes as they grow.
+        """Share of the aligned worlds with each value, shrunk towards even shares by pseudo-worlds.
 
-        The weight of the doubt was set on real data: ten worlds that agree are right in about 99
+        The weight of these was set on real data: ten worlds that agree are right in about 99
         of 100 values, since the answer is the middle of the worlds and not one of them.
         """
         n, n_worlds = len(final.values), len(worlds)
         if n > MAX_ALIGNED:
             # Too many rows to align: count how often the whole row stands in another world.
             live = self.live_points(final.points)
-            held = [
+            times = [
                 np.bincount(self.live_points(w.points), minlength=len(self.live)) for w in worlds
             ]
-            share = np.mean([h[live] > copies_before(live) for h in held], axis=0)[:, None]
+            share = np.mean([h[live] > copies_before(live) for h in times], axis=0)[:, None]
             of_atom = np.repeat(share, final.values.shape[1], axis=1)
         else:
             table = self._shares(worlds, final)
