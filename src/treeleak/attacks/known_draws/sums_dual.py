@@ -280,6 +280,22 @@ class Dual:
         value = log_z - float(multipliers @ self.right)
         return Look(value, np.concatenate(expected), best, mass)
 
+    def averaged(self) -> Dual:
+        """One row, drawn as often as the mean of all, and what leaves say for each row."""
+        n, drawn = len(self.draws), self.draws.mean(axis=0, keepdims=True)
+        sums = tuple(
+            replace(s, constraints=replace(s.constraints, right=s.constraints.right / n))
+            for s in self.sums
+        )
+        return replace(self, draws=drawn, sums=sums)
+
+    def squares(self, pool: Pool) -> FloatArray:
+        """Sums of squares of what rows count, shape (n_statements,), where all cells are alike."""
+        drawn = self._seen(np.zeros(len(self.right)), pool)[-1]
+        products = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
+        kernels.add_products(self.leaf, self.counts, drawn, products)
+        return np.concatenate([s.of_statements(products[:, a, a]) for a, s in enumerate(self.sums)])
+
     def coordinates(self, multipliers: FloatArray, pool: Pool) -> Coordinates:
         """Measure multipliers anew, by how sums vary as if kinds of a row were independent."""
         n, drawn = len(self.sums), self._seen(multipliers, pool, spread=True)[-1]
