@@ -302,7 +302,10 @@ def _again(
         return found
     seen = list[_Fit]()
     _fitted(reopened, clock, seen)
-    if seen[-1].missed and not clock.stopped and seen[-1].value >= _BROKEN:
+    if seen[-1].value < _BROKEN:
+        # The kinds that are left contradict the sums: rows that seemed to fit do not.
+        return seen[0]
+    if seen[-1].missed and not clock.stopped:
         _sharpened(seen[-1], clock, seen)
     return _repaired(seen[0], clock)
 
