@@ -30,7 +30,7 @@ def test_an_object_of_r_is_known_however_it_is_packed(tmp_path, pack):
     with pytest.raises(BadInput, match="this is an R object"):
         format_of(path)
     path.write_bytes(pack(pickle.dumps({"not": "of R"})))
-    with pytest.raises(BadInput, match="only files that it reads as data"):
+    with pytest.raises(BadInput, match="this is a pickle"):
         format_of(path)
 
 

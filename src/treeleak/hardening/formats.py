@@ -33,6 +33,11 @@ _PRINTED = (
     f'call save_model("model.json") {_SAVE}; or print trees without with_stats',
 )
 INSTEAD: Mapping[str, tuple[str, str]] = {
+    "pickle or joblib": (
+        "a pickle or joblib file",
+        "who opens it may run code in it. Where it was made, save the model with "
+        'skops.io.dump(model, "model.skops"), and harden that file',
+    ),
     "R object": (
         "an R object",
         "in R, delete what predict() does not need, such as m$y <- NULL (treeleak audit writes the "

@@ -474,7 +474,7 @@ def _fitting(
         return np.abs(v * (n * h + l2) - rate * G).max()
 
     if not off() <= _HOW_OFF * np.abs(rate * G).max() and len(at) > 1:
-        (rate, l2), *_ = np.linalg.lstsq(np.column_stack([G, -v]), v * n * h)
+        (rate, l2), *_ = np.linalg.lstsq(np.column_stack([G, -v]), v * n * h, rcond=None)
     named = float(np.float32(round(float(rate), 4)))
     rate = named if abs(named - rate) <= _HOW_OFF * abs(rate) else float(rate)
     l2 = max(round(float(l2), 4), 0.0)
