@@ -410,7 +410,9 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
         known = known_type is not None or part.owner.type in _OWN
         odd = not is_name(value.type) or (known and not _is_held(part))
         if known_type is not None and part.attribute in known_type.parameters:
-            odd |= not _HOLDS_OBJECTS.search(part.attribute)
+            # A class may leave all that it holds to its private twin, as SciPy's BSpline does.
+            twin = value.type == f"{part.owner.type.rpartition('.')[0]}._{part.owner.name}"
+            odd |= not (twin or _HOLDS_OBJECTS.search(part.attribute))
         return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]

@@ -187,7 +187,9 @@ _HOLDERS: Mapping[str, str] = {
     "functools.partial": "func args kwds namespace state",
     "builtins.slice": "args",
     "scipy.sparse._csc.csc_matrix": "data indices indptr _shape maxprint",
-    "scipy.interpolate._bsplines.BSpline": "t c _t _c k extrapolate axis _asarray",
+    # From SciPy 1.18 on, what it holds stands in an object of its own.
+    "scipy.interpolate._bsplines.BSpline": "t c _t _c k extrapolate axis _asarray state",
+    "scipy.interpolate._bsplines._BSpline": "t c k extrapolate axis _delegate_to",
     "numpy.dtype": "args",
     "numpy.dtypes.*": "args",
 }
