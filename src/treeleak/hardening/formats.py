@@ -35,8 +35,8 @@ _PRINTED = (
 INSTEAD: Mapping[str, tuple[str, str]] = {
     "pickle or joblib": (
         "a pickle or joblib file",
-        "who opens it may run code in it. Where it was made, save the model with "
-        'skops.io.dump(model, "model.skops"), and harden that file',
+        "who opens it may run code in it. Where it was made, save the model with skops.io.dump or "
+        "save_model, and harden that file",
     ),
     "R object": (
         "an R object",
