@@ -103,7 +103,9 @@ def test_scalars_by_the_hundred_are_no_settings(tmp_path):
     assert seen.unknown or seen.stored
 
 
-@pytest.mark.parametrize("ends", [[0, 1, 1, 4], [0, 4, 1, 4], [-1, 1, 1, 4], [0, 1, 4]])
+@pytest.mark.parametrize(
+    "ends", [[0, 1, 1, 4], [0, 4, 1, 4], [-1, 1, 1, 4], [0, 1, 4], [0, 2**63 - 1, -(2**63), -1]]
+)
 def test_texts_that_pandas_keeps_in_arrow_are_cells_of_a_table(ends):
     """As pandas 3 pickles them where pyarrow is installed: validity, ends, and all texts in one."""
 

@@ -448,6 +448,7 @@ OMITTED = np.arange(3, 600, 5)
         ({"value": OMITTED[::-1]}, False),
         ({"value": OMITTED + 0.25}, False),
         ({"value": OMITTED, "kept": OMITTED}, False),
+        ({"value": OMITTED, "names": 5}, False),
     ],
 )
 def test_rows_left_out_are_named_by_their_numbers(state, known):
@@ -461,4 +462,16 @@ def test_losses_are_settings_where_each_error_costs_the_same():
     equal = 1.0 - np.eye(7)
     assert not any(e.unknown for e in inventory(StoredObject("R.list", {"loss": equal})))
     equal[2, 3] = 4.25
-    assert any(e.unknown for e in inventory(StoredObject("R.list", {"loss": equal})))
+    # A matrix as wide as the last one is long would take 80 GB.
+    for loss in (equal, equal[:, :6], np.arange(100_000.0) ** 2):
+        assert any(e.unknown for e in inventory(StoredObject("R.list", {"loss": loss})))
+
+
+def test_rows_left_out_are_no_more_than_there_were():
+    """Numbers that rise can be those of a table, added up."""
+    omitted = StoredObject("R.omit", {"value": OMITTED, "class": ("omit",)})
+    model = StoredObject("R.rpart", {"na.action": omitted})
+    for n_rows, known in ((478, True), (477, False)):
+        found = take_inventory(model, Context(n_rows=n_rows, drawn=None, missing=None))
+        assert any(entry.what == "row numbers of rows left out" for entry in found) == known
+        assert any(entry.unknown for entry in found) != known

@@ -196,8 +196,8 @@ def read_rows(file: Any, schema: Schema) -> pd.DataFrame:
     words = [c for a in schema.attributes if a.kind == "categorical" for c in a.columns]
     if "event" in rows:
         rows["event"] = rows["event"] == "True"
-    if "target" in rows and (rows["target"] != "nan").any():
-        numbers = pd.to_numeric(rows["target"], errors="coerce")
-        if (numbers.isna() & (rows["target"] != "nan")).any():
+    if "target" in rows:
+        there = rows.loc[rows["target"] != "nan", "target"]
+        if pd.to_numeric(there, errors="coerce").isna().any():
             words = [*words, "target"]  # names of classes
     return rows.astype({c: float for c in rows if c not in (*words, "event")})

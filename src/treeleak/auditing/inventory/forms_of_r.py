@@ -70,13 +70,13 @@ def left_out(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     array, named = vector_of(value), value.get("names")
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
         return False
-    rising = np.diff(array, prepend=0) > 0
-    return bool(rising.all()) and (named is None or list(named) == [*map(str, array.tolist())])
-
-
-def same_losses(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
-    """Losses of 1 for each class that is taken for another."""
-    return isinstance(value, np.ndarray) and np.array_equal(value, 1 - np.eye(len(value)))
+    if not len(array):
+        return False
+    try:
+        listed = named is None or texts(named, "names") == tuple(map(str, array.tolist()))
+    except BadModel:
+        return False
+    return listed and bool((np.diff(array, prepend=0) > 0).all())
 
 
 def _fits(sizes: Any, array: NDArray[Any]) -> bool:

@@ -20,6 +20,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.r.values import inside, names_along, number, numbers, text, texts
+from treeleak.release.bounds import MOST_CLASSES, at_most
 from treeleak.release.stored import StoredObject
 
 _NEAR = 1e-7
@@ -77,6 +78,7 @@ def _nodes(owner: StoredObject) -> Nodes:
     counts, scale, loss = np.empty((len(named), 0)), np.empty(0), np.empty((0, 0))
     if text(owner.get("method")) == "class":
         k = len(texts(owner.get("ylevels"), "ylevels"))
+        at_most(MOST_CLASSES, k, "classes")
         counts = numbers(inside(frame, "yval2"), "yval2", len(named), 2)[:, 1 : 1 + k]
         if counts.shape[1] != k or not (counts >= 0).all() or not counts[0].any():
             raise BadModel("yval2: no counts")
@@ -87,6 +89,13 @@ def _nodes(owner: StoredObject) -> Nodes:
         scale = prior / np.maximum(shares, 1e-300)
     variable, below = np.array(named, dtype=object), below.reshape(2, -1)
     return Nodes(variable, n, weight, deviance, complexity, inner, below, counts, scale, loss)
+
+
+def is_even(loss: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Say whether each class that is taken for another one costs 1."""
+    if not isinstance(loss, np.ndarray) or loss.ndim != 2 or loss.shape[0] != loss.shape[1]:
+        return False
+    return np.array_equal(loss, 1 - np.eye(len(loss)))
 
 
 @_fails_closed
@@ -186,9 +195,7 @@ def are_complexities(table: NDArray[Any], owner: StoredObject) -> bool:
             return False
     if table.shape[1] < 5 or not nodes.counts.size or (nodes.n != nodes.weight).any():
         return True
-    if not (
-        np.array_equal(nodes.loss, 1 - np.eye(len(nodes.scale))) and np.allclose(nodes.scale, 1)
-    ):
+    if not (is_even(nodes.loss, owner) and np.allclose(nodes.scale, 1)):
         return True
     # Rows that others of them classify wrongly, and the spread of so many ones among zeros.
     wrong = table[:, 3] * root

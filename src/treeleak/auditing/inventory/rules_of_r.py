@@ -110,8 +110,9 @@ OF_CLASSES: tuple[Rule, ...] = (
     Rule("resampledCM resampleResults byResample", "harmless", "scores",
         "Averages over rows, for columns, trees or settings.", form=_summary, when=_about),
     Rule("na.action", "leaks", "row numbers of rows left out", "It names the rows that were left "
-        "out for missing values.", change="per_row", form=forms_of_r.left_out),
-    Rule("loss", "harmless", "settings", "Each error costs the same.", form=forms_of_r.same_losses),
+        "out for missing values.", change="per_row", form=forms_of_r.left_out,
+        when=lambda v, c: c.n_rows is None or vector_of(v)[-1] <= c.n_rows + lines_of(v)),
+    Rule("loss", "harmless", "settings", "Each error costs the same.", form=rpart_shapes.is_even),
     Rule("where fitted", "leaks", "the leaf of each training row", "It says for each training row, "
         "in their order, in which leaf it lies.", owner=_TREES, change="per_row",
         in_order=True, form=lambda v, _: isinstance(v, (np.ndarray, StoredObject))),

@@ -263,7 +263,7 @@ def _arrow(stored: StoredObject) -> list[NDArray[Any]]:
         if alias in ("string", "large_string"):
             width = "<i4" if alias == "string" else "<i8"
             ends = np.frombuffer(parts[1], width)[start : start + n + 1]
-            if len(ends) != n + 1 or ends[0] < 0 or (np.diff(ends) < 0).any():
+            if len(ends) != n + 1 or ends[0] < 0 or (ends[1:] < ends[:-1]).any():
                 return []
             cells = [parts[2][a:b].decode() for a, b in pairwise(ends.tolist())]
         else:
