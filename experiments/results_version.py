@@ -16,7 +16,7 @@ VERSION = "results_version"
 """Name of the version among the figures of a run."""
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {
-        "boosted": 64,
+        "boosted": 65,
         "draft": 57,
         "exact": 58,
         "hidden": 52,

@@ -7,18 +7,24 @@ Numerical Optimization, 2006, section 5.1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import LinearConstraints
 
 _LEAST_VARIANCE = 1e-2
 """Share of a statement's usual variance that it is taken to have at least."""
+_AT_ONCE = 2**10
+"""Cells that are looked at together: what they count then stays near the core."""
 Singles = NDArray[np.float32]
+Counts = Callable[[NDArray[Any], IntArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,8 @@ class LeafSums:
         function, out = self.constraints.counts, list[Singles]()
         for c in range(n_classes):
             if function is not None and (not c or self.constraints.by_label):
-                each = function(leaf, np.full(len(leaf), c, dtype=np.int64)).astype(np.float32)
+                each = np.empty(leaf.shape, dtype=np.float32)
+                run_all(partial(_count, function, leaf, c, k, each) for k in range(THREADS))
             elif not c:
                 each = np.ones(leaf.shape, dtype=np.float32)
             out.append(each)
@@ -60,6 +67,14 @@ class LeafSums:
         """Numbers of leaves, added up for each statement."""
         there, n = self.place >= 0, len(self.constraints.right)
         return np.bincount(self.place[there], numbers[there], n).astype(float)
+
+
+def _count(
+    function: Counts, leaf: NDArray[np.int32], label: int, thread: int, out: Singles
+) -> None:
+    for first in range(thread * _AT_ONCE, len(leaf), THREADS * _AT_ONCE):
+        some = leaf[first : first + _AT_ONCE]
+        out[first : first + _AT_ONCE] = function(some, np.full(len(some), label))
 
 
 @dataclass(frozen=True, eq=False)

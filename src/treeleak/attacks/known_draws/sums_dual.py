@@ -11,10 +11,11 @@ most of them are unlikely, only those of the likely ones are worked out (:class:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import pairwise, product
-from typing import Any
+from itertools import chain, pairwise, product
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,9 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import DrawnLossSums
 from treeleak.partition import Partition
 
-_ROOM = 2**26
-"""Scores that are held at once, of all threads: 256 MiB."""
+T = TypeVar("T")
+_TILE = 2**18
+"""Scores of all rows in some kinds that a thread holds at once: 1 MiB, which a core has near it."""
 _ALONE = 0.5
 """Variance of a leaf's sum of each kind, beside what is open, in squares of what a row counts: sums
 are those of whole rows, and say no more than this allows."""
@@ -46,9 +48,7 @@ class Candidates:
     kind: NDArray[np.int32]
     """Shape (n_candidates,). Rising for each row."""
     reaction: Singles
-    """Shape (n_candidates,). See :meth:`Dual.reaction`."""
-    share: float = 0.0
-    """Share of it that is added to scores."""
+    """Shape (n_candidates,). See :meth:`Dual.reaction`; added to scores."""
 
     @classmethod
     def of(cls, row: IntArray, kind: IntArray, n_rows: int) -> Candidates:
@@ -78,7 +78,15 @@ class Candidates:
         kinds: IntArray = np.append(self.kind, kind)[first].astype(np.int64)
         reaction = np.append(self.reaction, np.zeros(len(row), dtype=np.float32))[first]
         listed = Candidates.of(rows, kinds, len(self.start) - 1)
-        return replace(listed, reaction=reaction, share=self.share)
+        return replace(listed, reaction=reaction)
+
+    @cached_property
+    def by_kind(self) -> list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]]:
+        """Candidates of each thread, in the order of their kinds; their rows, and kinds."""
+        order = np.argsort(self.kind, kind="stable").astype(np.int32)
+        row, kind = self.row[order].astype(np.int32), self.kind[order]
+        ends = np.searchsorted(kind, [kind[at] for at in _ends(len(kind))[1:-1]])
+        return list(zip(*(np.split(each, ends) for each in (order, row, kind)), strict=True))
 
     @cached_property
     def _key(self) -> IntArray:
@@ -100,6 +108,37 @@ class Look:
     """Shape (n_rows,). Likeliest kind of each row: class times the number of cells, plus cell."""
     mass: FloatArray
     """Shape (n_kinds,). Rows expected of each kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class Normalisers:
+    """Of the scores of all rows, in some kinds or in all; of shape (n_rows,)."""
+
+    highest: Singles
+    total: FloatArray
+    """Sum of exp(score - highest)."""
+    best: IntArray
+    """Likeliest kinds."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Normalisers]) -> Normalisers:
+        """Join those of parts of the kinds."""
+        each = np.array([part.highest for part in parts])
+        highest = each.max(axis=0)
+        total = sum(p.total * np.exp(p.highest - highest, dtype=float) for p in parts)
+        best = np.choose(each.argmax(axis=0), [part.best for part in parts])
+        return cls(highest, np.asarray(total), best)
+
+    @property
+    def log(self) -> FloatArray:
+        """Logs of the sums of exp(score)."""
+        return np.asarray(self.highest + np.log(self.total))
+
+    def shares(self, score: Singles) -> Singles:
+        """Probabilities; ``score``, shape (n_rows, n_kinds), is lost."""
+        once = np.zeros(len(score))
+        kernels.weigh(score, self.highest, (1.0 / self.total).astype(np.float32), once)
+        return score
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +208,7 @@ class Dual:
 
     def only(self, keep: BoolArray) -> Dual:
         """Look at some of the cells; ``keep``, shape (n_cells,)."""
-        counts = np.ascontiguousarray(self.counts[:, np.tile(keep, self.n_classes)])
+        counts = self.counts.take(np.flatnonzero(np.tile(keep, self.n_classes)), axis=1)
         new = replace(self, cell=self.cell[keep], leaf=self.leaf[keep], counts=counts)
         if self.candidates is None:
             return new
@@ -183,94 +222,117 @@ class Dual:
         return replace(self, candidates=candidates).only(used)
 
     def likely(
-        self, multipliers: FloatArray, least: float, most: int
+        self, multipliers: FloatArray, lost: float, most: int, pool: Pool | None = None
     ) -> tuple[Candidates, Singles]:
         """List the kinds of rows that have some probability; these probabilities.
 
-        If there are more than ``most``, the likeliest. The likeliest of each row is among them.
+        Of those left out, at most ``lost`` rows are expected, unless there are more than ``most``
+        others. The likeliest of each row is always listed.
         """
-        score, n_rows = self.scores(multipliers), len(self.draws)
+        score = self.scores(multipliers, pool)
         if self.candidates is not None:
-            u, best = self._weighed(score, slice(0, n_rows))[:2]
-            listed = self.candidates
+            listed, (u, best, _) = self.candidates, self._weighed(score, pool)
         else:
-            found = list[tuple[IntArray, IntArray, Singles, IntArray]]()
-            for block in self.blocks():
-                share = self.probabilities(score, block)[0]
-                row, kind = np.nonzero(share >= np.minimum(least, share.max(axis=1, keepdims=True)))
-                found.append((row + block.start, kind, share[row, kind], share.argmax(axis=1)))
-            row, kind, u, best = (np.concatenate(part) for part in zip(*found, strict=True))
-            listed = Candidates.of(row, kind, n_rows)
-        if len(u) > most:
-            least = max(least, float(np.partition(u, len(u) - most)[len(u) - most]))
-        keep = u >= least
+            norm, found = self._normalisers(score, pool), list[tuple[IntArray, IntArray, Singles]]()
+            best, tiles, each = norm.best, list(chain(*self._tiles)), np.zeros((2, 256))
+            for kinds in tiles:
+                each += _by_exponent(norm.shares(self.draws @ score[kinds].T))
+            least = np.minimum(_least(each, lost, most), 1.0 / norm.total)
+            enough: Singles = least.astype(np.float32)[:, None]
+            for kinds in tiles:
+                share = norm.shares(self.draws @ score[kinds].T)
+                row, kind = np.nonzero(share >= enough)
+                found.append((row, kind + kinds.start, share[row, kind]))
+            row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
+            order = np.argsort(row, kind="stable")
+            listed, u = Candidates.of(row[order], kind[order], len(best)), u[order]
+        keep = u >= _least(_by_exponent(u), lost, most)
         keep[listed.at(best)] = True
         return listed.only(keep), u[keep]
 
-    def scores(self, multipliers: FloatArray) -> Singles:
+    def scores(self, multipliers: FloatArray, pool: Pool | None = None) -> Singles:
         """What each tree that drew a row adds to its score, shape (n_kinds, n_trees)."""
         out = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
         parts = zip(self.sums, self.split(multipliers), strict=True)
         at_leaf = np.array([s.at_leaves(part) for s, part in parts], dtype=np.float32)
-        kernels.score(self.leaf, self.counts, at_leaf, out)
+        _share(kernels.score, len(out), self.leaf, self.counts, at_leaf, out, pool=pool)
         return out
 
-    def probabilities(self, score: Singles, rows: slice) -> tuple[Singles, FloatArray]:
-        """Probability of all kinds for some rows, shape (n, n_kinds), and their normalisers' logs.
+    @cached_property
+    def _tiles(self) -> list[list[slice]]:
+        """Kinds that each thread looks at, together."""
+        size = max(_TILE // len(self.draws), 1)
+        return [
+            [slice(first, min(first + size, b)) for first in range(a, b, size)]
+            for a, b in pairwise(_ends(self.n_kinds))
+        ]
 
-        ``score``: see :meth:`scores`.
-        """
-        out = self.draws[rows] @ score.T
-        highest = out.max(axis=1, keepdims=True)
-        out -= highest
-        np.exp(out, out=out)
-        total = out.sum(axis=1, keepdims=True)
-        out /= total
-        return out, (np.log(total.astype(float)) + highest)[:, 0]
+    def _normalisers(self, score: Singles, pool: Pool | None) -> Normalisers:
+        """Add up the scores of all kinds; ``score``: see :meth:`scores`."""
+        jobs = [partial(self._part, score, tiles) for tiles in self._tiles]
+        return Normalisers.joined(run_all(jobs, pool=pool))
 
-    def _weighed(
-        self, score: Singles, rows: slice, *, spread: bool = False
-    ) -> tuple[Singles, IntArray, float, FloatArray, Singles]:
-        """Weigh the kinds of some rows.
+    def _part(self, score: Singles, tiles: list[slice]) -> Normalisers:
+        row, n = np.arange(len(self.draws)), len(self.draws)
+        one = np.ones(n, dtype=np.float32)
+        highest = np.full(n, -np.inf, dtype=np.float32)
+        total, best = np.zeros(n), np.zeros(n, dtype=np.int64)
+        for kinds in tiles:
+            each = self.draws @ score[kinds].T
+            at = each.argmax(axis=1)
+            top = each[row, at]
+            best = np.where(top > highest, kinds.start + at, best)
+            before, highest = highest, np.maximum(highest, top)
+            total *= np.exp(before - highest)
+            kernels.weigh(each, highest, one, total)
+        return Normalisers(highest, total, best)
 
-        Returns probabilities, the likeliest kinds, the sum of the logs of normalisers, rows
-        expected of each kind, and of each kind and tree that drew them; of the last, with
-        ``spread``, the variances.
-        """
-        if self.candidates is None:
-            u, log_z = self.probabilities(score, rows)
-            each = u * (1.0 - u) if spread else u
-            all_drawn: Singles = np.asarray(each.T @ self.draws[rows])
-            mass: FloatArray = u.sum(axis=0, dtype=float)
-            return u, u.argmax(axis=1), float(log_z.sum()), mass, all_drawn
-        held = self.candidates
-        start = held.start[rows.start : rows.stop + 1]
-        u = np.empty(start[-1] - start[0], dtype=np.float32)
-        best, mass = np.empty(len(start) - 1, dtype=np.int64), np.zeros(self.n_kinds)
-        drawn = np.zeros(score.shape, dtype=np.float32)
-        total = kernels.weigh(
-            score, self.draws[rows], start, held.kind, held.reaction, np.float32(held.share),
-            spread, u, best, mass, drawn,
-        )  # fmt: skip
-        return u, best, total, mass, drawn
+    def _weighed(self, score: Singles, pool: Pool | None) -> tuple[Singles, IntArray, float]:
+        """Weigh the candidates: their probabilities, the likeliest kinds, the sum of logs."""
+        held = self.listed
+        u = self._of_candidates(score, pool)
+        u += held.reaction
+        best = np.empty(len(self.draws), dtype=np.int64)
+        log_z = _share(kernels.soften, len(best), held.start, held.kind, u, best, pool=pool)
+        return u, best, sum(log_z)
 
     def _seen(
         self, multipliers: FloatArray, pool: Pool, *, spread: bool = False
     ) -> tuple[IntArray, float, FloatArray, Singles]:
-        """Weigh the kinds of all rows: as :meth:`_weighed`, but for the probabilities."""
-        score, blocks = self.scores(multipliers), self.blocks()
-        best, log_z = np.empty(len(self.draws), dtype=np.int64), 0.0
+        """Weigh the kinds of all rows.
+
+        Returns the likeliest kinds, the sum of the logs of normalisers, rows expected of each kind,
+        and of each kind and tree that drew them; of the last, with ``spread``, the variances.
+        """
+        score = self.scores(multipliers, pool)
         mass, drawn = np.zeros(self.n_kinds), np.zeros(score.shape, dtype=np.float32)
-        # Of as many blocks as there are threads, not of all: each has as many numbers as scores.
-        for first in range(0, len(blocks), THREADS):
-            some = blocks[first : first + THREADS]
-            jobs = [partial(self._weighed, score, rows, spread=spread) for rows in some]
-            for rows, done in zip(some, run_all(jobs, pool=pool), strict=True):
-                best[rows] = done[1]
-                log_z += done[2]
-                mass += done[3]
-                drawn += done[4]
+        if self.candidates is None:
+            norm = self._normalisers(score, pool)
+            best, log_z = norm.best, float(norm.log.sum())
+            jobs = [
+                partial(self._expect, score, norm, tiles, spread, mass, drawn)
+                for tiles in self._tiles
+            ]
+        else:
+            u, best, log_z = self._weighed(score, pool)
+            jobs = [
+                partial(kernels.add_drawn, self.draws, *part, u, spread, mass, drawn)
+                for part in self.listed.by_kind
+            ]
+        run_all(jobs, pool=pool)
         return best, log_z, mass, drawn
+
+    def _expect(
+        self, score: Singles, norm: Normalisers, tiles: list[slice], spread: bool,
+        mass: FloatArray, drawn: Singles,
+    ) -> None:  # fmt: skip
+        """Work out how many rows are expected of some kinds."""
+        for kinds in tiles:
+            u = norm.shares(self.draws @ score[kinds].T)
+            mass[kinds] = u.sum(axis=0)
+            if spread:
+                u *= 1.0 - u
+            np.matmul(u.T, self.draws, out=drawn[kinds])
 
     def look(self, multipliers: FloatArray, pool: Pool) -> Look:
         """Evaluate the dual."""
@@ -283,24 +345,19 @@ class Dual:
     def averaged(self) -> Dual:
         """One row, drawn as often as the mean of all, and what leaves say for each row."""
         n, drawn = len(self.draws), self.draws.mean(axis=0, keepdims=True)
+        parts = zip(self.sums, self.split(self.right), self.split(self.scale), strict=True)
         sums = tuple(
-            replace(s, constraints=replace(s.constraints, right=s.constraints.right / n))
-            for s in self.sums
+            replace(s, constraints=replace(s.constraints, right=right / n, scale=scale / n**0.5))
+            for s, right, scale in parts
         )
         return replace(self, draws=drawn, sums=sums)
-
-    def squares(self, pool: Pool) -> FloatArray:
-        """Sums of squares of what rows count, shape (n_statements,), where all cells are alike."""
-        drawn = self._seen(np.zeros(len(self.right)), pool)[-1]
-        products = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
-        kernels.add_products(self.leaf, self.counts, drawn, products)
-        return np.concatenate([s.of_statements(products[:, a, a]) for a, s in enumerate(self.sums)])
 
     def coordinates(self, multipliers: FloatArray, pool: Pool) -> Coordinates:
         """Measure multipliers anew, by how sums vary as if kinds of a row were independent."""
         n, drawn = len(self.sums), self._seen(multipliers, pool, spread=True)[-1]
         covariance = np.zeros((self.n_leaves, n, n))
-        kernels.add_products(self.leaf, self.counts, drawn, covariance)
+        fixed = self.leaf, self.counts, drawn, covariance
+        _share(kernels.add_products, drawn.shape[1], *fixed, pool=pool)
         return Coordinates.of(self.sums, self.split(self.scale), covariance)
 
     def reaction(self, multipliers: FloatArray, pool: Pool) -> Singles:
@@ -312,15 +369,11 @@ class Dual:
         term of the mean-field theory of Thouless, Anderson and Palmer (and of approximate message
         passing). Returns an array of shape (n_candidates,), its mean in each row taken out.
         """
-        held, rows = self.listed, slice(0, len(self.draws))
-        u = self._weighed(self.scores(multipliers), rows)[0]
+        held = self.listed
+        u = self._weighed(self.scores(multipliers, pool), pool)[0]
         covariance = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
-        fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY
-        jobs = [
-            partial(kernels.add_spread, *fixed, a, b, covariance)
-            for a, b in pairwise(_ends(self.draws.shape[1]))
-        ]
-        run_all(jobs, pool=pool)
+        fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY, covariance
+        _share(kernels.add_spread, self.draws.shape[1], *fixed, pool=pool)
         least = _ALONE * np.square(self.counts, dtype=float).mean(axis=(1, 2))
         for a, sums in enumerate(self.sums):
             covariance[:, a, a] += least[a]
@@ -330,8 +383,9 @@ class Dual:
         precision: FloatArray = np.asarray(np.linalg.inv(covariance), dtype=float)
         out = self._linear(u, precision, pool)
         squares = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
-        kernels.add_squares(self.leaf, self.counts, precision, squares)
-        out -= 0.5 * self._of_candidates(squares)
+        of_kinds = self.leaf, self.counts, precision, squares
+        _share(kernels.add_squares, self.n_kinds, *of_kinds, pool=pool)
+        out -= 0.5 * self._of_candidates(squares, pool)
         mean = np.add.reduceat(out * u, held.start[:-1])
         return np.asarray(out - np.repeat(mean, np.diff(held.start)))
 
@@ -346,10 +400,12 @@ class Dual:
         u[held.at(best)] = 1.0
         precision = weight[:, :, None] * np.eye(len(self.sums))
         added = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
-        kernels.add_squares(self.leaf, self.counts, precision, added)
-        kernels.score(self.leaf, self.counts, (2.0 * weight * off).T.astype(np.float32), added)
+        fixed = self.leaf, self.counts
+        _share(kernels.add_squares, self.n_kinds, *fixed, precision, added, pool=pool)
+        slope: Singles = (2.0 * weight * off).T.astype(np.float32)
+        _share(kernels.score, self.n_kinds, *fixed, slope, added, pool=pool)
         # A row that stays in its leaf is there once.
-        return np.asarray(self._of_candidates(added) - 2.0 * self._linear(u, precision, pool))
+        return np.asarray(self._of_candidates(added, pool) - 2.0 * self._linear(u, precision, pool))
 
     def exchanges(self, best: IntArray, rows: IntArray, pool: Pool) -> FloatArray:
         """How far sums are from what leaves say if two rows exchanged their kinds.
@@ -384,14 +440,6 @@ class Dual:
             weight[:, a] = sums.at_leaves(1.0 / scale**2)
         return off, weight
 
-    def blocks(self) -> list[slice]:
-        """Rows that are looked at together."""
-        n_rows = len(self.draws)
-        size = max(-(-n_rows // THREADS), 1)
-        if self.candidates is None:
-            size = max(min(_ROOM // (THREADS * self.n_kinds), size), 1)
-        return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
-
     @property
     def listed(self) -> Candidates:
         """The candidates, where there are some."""
@@ -404,19 +452,19 @@ class Dual:
 
         ``drawn``, shape (n_kinds, n_trees): rows expected of each kind that the tree drew.
         """
-        out = np.zeros((self.n_leaves, len(self.sums)))
+        out = np.zeros((THREADS, self.n_leaves, len(self.sums)))
         jobs = [
-            partial(kernels.add_sums, self.leaf, self.counts, drawn, a, b, out)
-            for a, b in pairwise(_ends(drawn.shape[1]))
+            partial(kernels.add_sums, a, b, self.leaf, self.counts, drawn, each)
+            for (a, b), each in zip(pairwise(_ends(len(drawn))), out, strict=True)
         ]
         run_all(jobs, pool=pool)
-        return out
+        return np.asarray(out.sum(axis=0))
 
-    def _of_candidates(self, of_kinds: Singles) -> Singles:
+    def _of_candidates(self, of_kinds: Singles, pool: Pool | None) -> Singles:
         """Sum over the trees that drew a row, at each candidate; (n_kinds, n_trees) given."""
-        held = self.listed
-        out = np.empty(len(held.kind), dtype=np.float32)
-        kernels.sum_drawn(of_kinds, self.draws, held.start, held.kind, out)
+        out = np.empty(len(self.listed.kind), dtype=np.float32)
+        fixed, parts = (of_kinds, self.draws), self.listed.by_kind
+        run_all((partial(kernels.sum_drawn, *fixed, *each, out) for each in parts), pool=pool)
         return out
 
     def _linear(self, u: Singles, precision: FloatArray, pool: Pool) -> Singles:
@@ -424,12 +472,28 @@ class Dual:
         held = self.listed
         out = np.zeros(len(held.kind), dtype=np.float32)
         fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY, precision
-        jobs = [
-            partial(kernels.add_reaction, *fixed, a, b, out)
-            for a, b in pairwise(_ends(len(self.draws)))
-        ]
-        run_all(jobs, pool=pool)
+        _share(kernels.add_reaction, len(self.draws), *fixed, out, pool=pool)
         return out
+
+
+def _share(kernel: Callable[..., T], n: int, *arguments: Any, pool: Pool | None) -> list[T]:
+    """Have each thread do its share of n kinds, trees or rows."""
+    jobs = (partial(kernel, a, b, *arguments) for a, b in pairwise(_ends(n)))
+    return run_all(jobs, pool=pool)
+
+
+def _by_exponent(u: Singles) -> FloatArray:
+    """How many probabilities have each exponent, and what these add up to, shape (2, 256)."""
+    exponent = u.ravel().view(np.int32) >> 23
+    each = np.bincount(exponent, minlength=256), np.bincount(exponent, u.ravel(), 256)
+    return np.array(each, dtype=float)
+
+
+def _least(by_exponent: FloatArray, lost: float, most: int) -> float:
+    """Find the probability below which all add up to ``lost`` at most, or ``most`` are above."""
+    number, total = by_exponent
+    above = np.cumsum(number[::-1])[::-1]
+    return float(2.0 ** (max((np.cumsum(total) <= lost).sum(), (above > most).sum()) - 127.0))
 
 
 def _ends(n: int) -> list[int]:

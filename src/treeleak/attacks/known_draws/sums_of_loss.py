@@ -38,23 +38,22 @@ from treeleak.side_information.side_information import NOTHING, SideInformation
 _STAGE, _FIRST, _MEMORY = 20, 6, 20
 """Evaluations after which multipliers are measured anew; in the first stage, of all cells for all
 rows, which take longest; and steps that L-BFGS remembers."""
-_DROPPED = 1e-4
-"""Rows expected in a cell below which it is left out."""
+_DROPPED, _CHEAP = 0.003, 5e8
+"""Rows expected, in all, among the kinds that are left out between two stages: maximum entropy
+knows how sure it is, and a row whose kind is lost keeps all others from fitting. No cells go where
+a look at those that stay takes fewer products than this, some hundredths of a second. Of .1, .03,
+.01 and .003, the first two lose rows of ``randhie`` (statsmodels, 300 rows); .001 takes longer."""
 _BROKEN = -1.0
 """Value of the dual that shows, beyond rounding, that no rows of these cells meet the sums."""
 _LEVEL, _LEVEL_AMONG = 0.3, 0.1
 """Share of the dual's value by which a stage must lower it, or sums begin to react: where all kinds
 are looked at, and where few are, which takes a tenth of the time. With .1 for both, no row more is
 in its place, but two to three times as late (``fair`` of statsmodels, 300 and 700 rows)."""
-_STEPS, _MOST_MORE, _PATIENCE, _DAMPING = 4, 56, 12, 0.5
-"""Steps in which the reaction is turned on; how many may follow, and how many of them without
-fewer missed statements; and the share of the last reaction in each."""
-_UNLIKELY, _MOST_SHARPENED = 1e-6, 2**20
-"""Probability of a kind below which a row is not of it, when sums begin to react to single rows,
-and most candidates of all rows then: maximum entropy knows how sure it is, and what this leaves out
-comes back with :func:`_reopened`."""
-_NEVER, _MOST_CANDIDATES = 1e-10, 2**24
-"""Probability of a kind below which a row is not of it, later; and most candidates of all rows."""
+_REACTIONS, _PATIENCE, _DAMPING = 60, 12, 0.5
+"""How often the reaction of the sums is worked out, at most, and how often without fewer missed
+statements; and the share of the last one that stays."""
+_MOST_CANDIDATES = 2**23
+"""Most candidates of all rows."""
 _TRUSTED = 0.5, 1.0, 1.5
 """Shares of the leaves that the median row meets: rows that meet as many fit."""
 _TRIED, _MANY = 256, 0.1
@@ -70,10 +69,12 @@ _CANDIDATE = 1e-3
 _MOST_MOVES, _NO_GAIN = 100, 1e-3
 """Rows that are moved, at most, and what is no gain, in usual variances of sums."""
 _WORK = 5e8
-"""Most products in one evaluation, for each second there is: at 7e9 a second, the first stage then
-takes about half of the time. Where there are more, particles come further."""
+"""Most products in one evaluation, for each second there is: at 1.5e10 a second, the first stage
+then takes a fifth of the time. Where there are more, particles come further."""
 _MOST_HELD = 2**27
 """Most numbers that say what rows of cells count: 512 MiB, held up to three times."""
+_AT_ONCE = 2**24
+"""Pairs of a row and a cell that are looked at together: 64 MiB."""
 _TO_WRITE = 0.1
 """Share of the time for writing rows."""
 
@@ -131,7 +132,7 @@ def drawn_sums(
         last = seen[-1]
         if last.missed and not part.stopped and last.value >= _BROKEN:
             dual, x = last.dual, last.multipliers
-            likely = dual.likely(x, _UNLIKELY, _MOST_SHARPENED)[0]
+            likely = dual.likely(x, _DROPPED, _MOST_CANDIDATES)[0]
             _sharpened(replace(last, dual=dual.among(likely)), part, seen)
     found = seen[0]
     with clock.cut_short():
@@ -183,7 +184,7 @@ def _fitted(
     """
     n, values = 0, [np.inf]
     with Pool() as pool:
-        x = np.zeros(len(dual.right)) if dual.candidates else _together(dual, pool)
+        x = np.zeros(len(dual.right)) if dual.candidates else _together(dual, clock, pool)
         while True:
             every = dual.candidates is None
             most, least = (_STAGE if n else _FIRST, _LEVEL) if every else (_STAGE, _LEVEL_AMONG)
@@ -199,38 +200,40 @@ def _fitted(
             if not missed or clock.stopped or look.value < _BROKEN or level:
                 return
             if every:
-                dual = dual.only(look.mass.reshape(dual.n_classes, -1).sum(axis=0) > _DROPPED)
+                mass = look.mass.reshape(dual.n_classes, -1).sum(axis=0)
+                order = np.argsort(mass)
+                cheap = int(_CHEAP / (dual.n_classes * dual.draws.size))
+                some = order[: max(len(order) - cheap, 0)]
+                drop = some[np.cumsum(mass[some]) <= _DROPPED]
+                dual = dual.only(np.bincount(drop, minlength=len(mass)) == 0)
             else:
-                dual = dual.among(dual.likely(x, _NEVER, _MOST_CANDIDATES)[0])
+                dual = dual.among(dual.likely(x, _DROPPED, _MOST_CANDIDATES, pool)[0])
 
 
-def _together(dual: Dual, pool: Pool) -> FloatArray:
+def _together(dual: Dual, clock: Clock, pool: Pool) -> FloatArray:
     """Fit one row that stands for all, drawn as often as their mean: multipliers to begin with.
 
-    A look at it takes a fraction of one at all rows. What leaves say is of the rows that were
-    drawn, and off what is expected of the mean by the variance of draws: by this, as a normal law
-    of these sums, multipliers are kept small.
+    What leaves say is of the rows that were drawn, and off what is expected of the mean by the
+    variance of draws: by this, as a normal law of these sums, multipliers are kept small.
     """
     one = dual.averaged()
-    options: Any = {"maxcor": _MEMORY, "maxiter": _STAGE}
-    coordinates = one.coordinates(np.zeros(len(one.right)), pool)
-    variance = (1.0 - float(one.draws.mean())) * one.squares(pool)
-
-    def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
-        x = coordinates.multipliers(y)
-        look = one.look(x, pool)
-        value = look.value + 0.5 * float(variance @ x**2)
-        return value, coordinates.gradient(look.expected - one.right + variance * x)
-
-    start: FloatArray = np.zeros(len(one.right))
-    found = minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
-    return coordinates.multipliers(found.x)
+    x = np.zeros(len(one.right))
+    variance = (1.0 - float(one.draws.mean())) / one.coordinates(x, pool).alone ** 2
+    return _stage(one, x, clock, pool, _STAGE, variance)[0]
 
 
 def _stage(
-    dual: Dual, x: FloatArray, clock: Clock, pool: Pool, most: int = _STAGE
+    dual: Dual,
+    x: FloatArray,
+    clock: Clock,
+    pool: Pool,
+    most: int = _STAGE,
+    variance: FloatArray | float = 0.0,
 ) -> tuple[FloatArray, Look, int]:
-    """Go down the dual for some evaluations; where it ends, and how many there were."""
+    """Go down the dual for some evaluations; where it ends, and how many there were.
+
+    ``variance``, shape (n_statements,): by which what leaves say is off.
+    """
     coordinates, latest, n = dual.coordinates(x, pool), list[tuple[FloatArray, Look]](), 0
 
     def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
@@ -239,10 +242,12 @@ def _stage(
         look = dual.look(multipliers, pool)
         n += 1
         latest[:] = [(multipliers, look)]
-        broken = dual.candidates is None and look.value < _BROKEN
+        value = look.value + 0.5 * float((variance * multipliers) @ multipliers)
+        broken = dual.candidates is None and value < _BROKEN
         if n >= most or clock.stopped or broken:
             raise _Done
-        return look.value, coordinates.gradient(look.expected - dual.right)
+        off = look.expected - dual.right + variance * multipliers
+        return value, coordinates.gradient(off)
 
     options: Any = {
         "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": 1e-9,
@@ -254,27 +259,25 @@ def _stage(
 
 
 def _sharpened(found: _Fit, clock: Clock, seen: list[_Fit]) -> None:
-    """Turn on the reaction of the sums to each row, step by step, and fit again in each."""
+    """Add the reaction of the sums to each row, and fit again, until nothing more is gained."""
     dual, x, n = found.dual, found.multipliers, found.evaluations
     since, least = 0, found.missed
     with Pool() as pool:
-        for step in range(_STEPS + _MOST_MORE):
-            held, new = dual.listed, dual.reaction(x, pool)
-            reaction = _DAMPING * held.reaction + (1.0 - _DAMPING) * new if step else new
-            share = min(1.0, (step + 1) / _STEPS)
-            dual = replace(dual, candidates=replace(held, reaction=reaction, share=share))
+        for step in range(_REACTIONS):
+            reaction = dual.reaction(x, pool)
+            if step:
+                reaction = _DAMPING * dual.listed.reaction + (1.0 - _DAMPING) * reaction
+            dual = replace(dual, candidates=replace(dual.listed, reaction=reaction))
             x, look, more = _stage(dual, x, clock, pool)
             n += more
             missed = _missed(dual, look.best)
             _note(_Fit(dual, look.value, look.best, missed, x, n), seen, clock)
-            done = (step + 1) / (_STEPS + _MOST_MORE)
+            done = (step + 1) / _REACTIONS
             clock.report_progress("telling rows apart", 0.5 + 0.4 * done, missed)
             since, least = (0, missed) if missed < least else (since + 1, least)
-            if not missed or clock.stopped or look.value < _BROKEN:
+            if not missed or clock.stopped or look.value < _BROKEN or since >= _PATIENCE:
                 return
-            if share == 1 and since >= _PATIENCE:
-                return
-            dual = dual.among(dual.likely(x, _UNLIKELY, _MOST_CANDIDATES)[0])
+            dual = dual.among(dual.likely(x, _DROPPED, _MOST_CANDIDATES, pool)[0])
 
 
 def _note(fit: _Fit, seen: list[_Fit], clock: Clock) -> None:
@@ -345,10 +348,10 @@ def _reopened(found: _Fit, whole: Dual, trusted: float) -> Dual | None:
     there = np.where(fits[:, None] & (whole.draws > 0) & settled[leaf], leaf, -1)
     closed = settled[whole.leaf].T.astype(np.float32)
     by_tree = np.ascontiguousarray(whole.leaf.T)
-    kinds, n = list[IntArray](), 0
-    for rows in whole.blocks():
-        entered = whole.draws[rows] @ closed
-        for k, each in enumerate(entered, rows.start):
+    kinds, n, at_once = list[IntArray](), 0, max(_AT_ONCE // len(whole.cell), 1)
+    for first in range(0, len(best), at_once):
+        entered = whole.draws[first : first + at_once] @ closed
+        for k, each in enumerate(entered, first):
             trees = np.flatnonzero(there[k] >= 0)
             cell = np.flatnonzero(each == len(trees))
             for t in trees:
@@ -435,8 +438,10 @@ def _written(
     # Real numbers that all fit are no chance.
     row, kind, u = np.arange(len(drawn)), found.best, np.ones(len(drawn))
     if found.missed:
-        likely, share = dual.likely(found.multipliers, _CANDIDATE, _MOST_CANDIDATES)
-        row, kind, u = likely.row, likely.kind.astype(np.int64), share.astype(float)
+        likely, share = dual.likely(found.multipliers, _DROPPED, _MOST_CANDIDATES)
+        some = (share >= _CANDIDATE) | (likely.kind == found.best[likely.row])
+        row, kind = likely.row[some], likely.kind[some].astype(np.int64)
+        u = share[some].astype(float)
     some = drawn[row]
     open_, owner = np.unique(row[some], return_inverse=True)
     pair = np.where(drawn, pair_of[found.best], -1)
