@@ -13,7 +13,9 @@ from sklearn.ensemble import GradientBoostingClassifier
 import treeleak
 from helpers.patient import AMPLE
 from treeleak.attacks.known_draws.particles import by_particles
+from treeleak.attacks.known_draws.sums_dual import Candidates, Dual
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import Pool
 from treeleak.evidence import DrawnLossSums, SamplingAssumptions
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.value_index import values_in
@@ -76,6 +78,55 @@ def leaves(evidence, X):
     ):
         out[:, t] = start + np.searchsorted(tree.leaves, node[:, t])
     return out
+
+
+def a_dual():
+    """A dual over all kinds, multipliers, and the probabilities of all kinds of all rows."""
+    X, y = table(60, 0, 5)
+    _, evidence, cells = drawn("sklearn", X, y, n_estimators=6)
+    dual = Dual.of(evidence, cells)
+    x = 3.0 * np.random.default_rng(1).normal(size=len(dual.right))
+    score = dual.draws.astype(float) @ dual.scores(x).T.astype(float)
+    weight = np.exp(score - score.max(axis=1, keepdims=True))
+    log_z = np.log(weight.sum(axis=1)) + score.max(axis=1)
+    return dual, x, weight / weight.sum(axis=1, keepdims=True), log_z
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_dual_is_the_same_over_all_kinds_and_over_lists_of_them(listed, monkeypatch):
+    monkeypatch.setattr("treeleak.attacks.known_draws.sums_dual._TILE", 300)
+    dual, x, u, log_z = a_dual()
+    if listed:
+        row, kind = np.nonzero(np.ones_like(u))
+        dual = dual.among(Candidates.of(row, kind, len(u)))
+    with Pool() as pool:
+        look = dual.look(x, pool)
+    assert look.value == pytest.approx(log_z.sum() - x @ dual.right, rel=1e-4)
+    np.testing.assert_allclose(look.mass, u.sum(axis=0), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(u[np.arange(len(u)), look.best], u.max(axis=1), rtol=1e-4)
+    # What leaves are expected to hold is the gradient of the logs of normalisers.
+    leaf, n = dual.leaf, len(dual.cell)
+    for expected, sums, counts in zip(
+        dual.split(look.expected), dual.sums, dual.counts, strict=True
+    ):
+        drew = u.T @ dual.draws
+        each = np.bincount(np.tile(leaf, (u.shape[1] // n, 1)).ravel(), (drew * counts).ravel(),
+                           dual.n_leaves)  # fmt: skip
+        np.testing.assert_allclose(expected, sums.of_statements(each), rtol=1e-3, atol=1e-4)
+
+
+def test_kinds_that_are_left_out_add_up_to_no_more_rows_than_allowed():
+    dual, x, u, _ = a_dual()
+    for lost in (0.001, 0.1, 5.0):
+        kinds, share = dual.likely(x, lost, 10**6)
+        assert len(u) - share.sum() <= lost + 1e-3
+        assert len(share) < u.size
+        np.testing.assert_allclose(share, u[kinds.row, kinds.kind], rtol=1e-3)
+        again, _ = dual.among(kinds).likely(x, 0.0, 10**6)
+        assert len(again.kind) == len(kinds.kind)
+    few, _ = dual.likely(x, 0.0, 100)
+    assert len(few.kind) <= 100 + len(u)
+    np.testing.assert_array_equal(few.kind[few.at(u.argmax(axis=1))], u.argmax(axis=1))
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values())

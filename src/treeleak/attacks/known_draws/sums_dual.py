@@ -231,24 +231,23 @@ class Dual:
         """
         score = self.scores(multipliers, pool)
         if self.candidates is not None:
-            listed, (u, best, _) = self.candidates, self._weighed(score, pool)
-        else:
-            norm, found = self._normalisers(score, pool), list[tuple[IntArray, IntArray, Singles]]()
-            best, tiles, each = norm.best, list(chain(*self._tiles)), np.zeros((2, 256))
-            for kinds in tiles:
-                each += _by_exponent(norm.shares(self.draws @ score[kinds].T))
-            least = np.minimum(_least(each, lost, most), 1.0 / norm.total)
-            enough: Singles = least.astype(np.float32)[:, None]
-            for kinds in tiles:
-                share = norm.shares(self.draws @ score[kinds].T)
-                row, kind = np.nonzero(share >= enough)
-                found.append((row, kind + kinds.start, share[row, kind]))
-            row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
-            order = np.argsort(row, kind="stable")
-            listed, u = Candidates.of(row[order], kind[order], len(best)), u[order]
-        keep = u >= _least(_by_exponent(u), lost, most)
-        keep[listed.at(best)] = True
-        return listed.only(keep), u[keep]
+            u, best, _ = self._weighed(score, pool)
+            keep = u >= _least(_by_exponent(u), lost, most)
+            keep[self.candidates.at(best)] = True
+            return self.candidates.only(keep), u[keep]
+        norm, found = self._normalisers(score, pool), list[tuple[IntArray, IntArray, Singles]]()
+        tiles, each = list(chain(*self._tiles)), np.zeros((2, 256))
+        for kinds in tiles:
+            each += _by_exponent(norm.shares(self.draws @ score[kinds].T))
+        least = np.minimum(_least(each, lost, most), 1.0 / norm.total)
+        enough: Singles = least.astype(np.float32)[:, None]
+        for kinds in tiles:
+            share = norm.shares(self.draws @ score[kinds].T)
+            row, kind = np.nonzero(share >= enough)
+            found.append((row, kind + kinds.start, share[row, kind]))
+        row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(row, kind="stable")
+        return Candidates.of(row[order], kind[order], len(self.draws)), u[order]
 
     def scores(self, multipliers: FloatArray, pool: Pool | None = None) -> Singles:
         """What each tree that drew a row adds to its score, shape (n_kinds, n_trees)."""
