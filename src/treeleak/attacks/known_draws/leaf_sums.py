@@ -24,7 +24,6 @@ _LEAST_VARIANCE = 1e-2
 _AT_ONCE = 2**10
 """Cells that are looked at together: what they count then stays near the core."""
 Singles = NDArray[np.float32]
-Counts = Callable[[NDArray[Any], IntArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +69,11 @@ class LeafSums:
 
 
 def _count(
-    function: Counts, leaf: NDArray[np.int32], label: int, thread: int, out: Singles
+    function: Callable[[NDArray[Any], IntArray], FloatArray],
+    leaf: NDArray[np.int32],
+    label: int,
+    thread: int,
+    out: Singles,
 ) -> None:
     for first in range(thread * _AT_ONCE, len(leaf), THREADS * _AT_ONCE):
         some = leaf[first : first + _AT_ONCE]

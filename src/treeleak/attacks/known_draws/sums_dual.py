@@ -129,17 +129,6 @@ class Normalisers:
         best = np.choose(each.argmax(axis=0), [part.best for part in parts])
         return cls(highest, np.asarray(total), best)
 
-    @property
-    def log(self) -> FloatArray:
-        """Logs of the sums of exp(score)."""
-        return np.asarray(self.highest + np.log(self.total))
-
-    def shares(self, score: Singles) -> Singles:
-        """Probabilities; ``score``, shape (n_rows, n_kinds), is lost."""
-        once = np.zeros(len(score))
-        kernels.weigh(score, self.highest, (1.0 / self.total).astype(np.float32), once)
-        return score
-
 
 @dataclass(frozen=True, eq=False)
 class Dual:
@@ -238,11 +227,11 @@ class Dual:
         norm, found = self._normalisers(score, pool), list[tuple[IntArray, IntArray, Singles]]()
         tiles, each = list(chain(*self._tiles)), np.zeros((2, 256))
         for kinds in tiles:
-            each += _by_exponent(norm.shares(self.draws @ score[kinds].T))
+            each += _by_exponent(self._probabilities(score, norm, kinds))
         least = np.minimum(_least(each, lost, most), 1.0 / norm.total)
         enough: Singles = least.astype(np.float32)[:, None]
         for kinds in tiles:
-            share = norm.shares(self.draws @ score[kinds].T)
+            share = self._probabilities(score, norm, kinds)
             row, kind = np.nonzero(share >= enough)
             found.append((row, kind + kinds.start, share[row, kind]))
         row, kind, u = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -254,7 +243,7 @@ class Dual:
         out = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
         parts = zip(self.sums, self.split(multipliers), strict=True)
         at_leaf = np.array([s.at_leaves(part) for s, part in parts], dtype=np.float32)
-        _share(kernels.score, len(out), self.leaf, self.counts, at_leaf, out, pool=pool)
+        _on_threads(kernels.score, len(out), self.leaf, self.counts, at_leaf, out, pool=pool)
         return out
 
     @cached_property
@@ -286,13 +275,19 @@ class Dual:
             kernels.weigh(each, highest, one, total)
         return Normalisers(highest, total, best)
 
+    def _probabilities(self, score: Singles, norm: Normalisers, kinds: slice) -> Singles:
+        """Probability of each row to be of some kinds, shape (n_rows, n)."""
+        out = self.draws @ score[kinds].T
+        kernels.weigh(out, norm.highest, (1.0 / norm.total).astype(np.float32), np.zeros(len(out)))
+        return out
+
     def _weighed(self, score: Singles, pool: Pool | None) -> tuple[Singles, IntArray, float]:
         """Weigh the candidates: their probabilities, the likeliest kinds, the sum of logs."""
         held = self.listed
         u = self._of_candidates(score, pool)
         u += held.reaction
         best = np.empty(len(self.draws), dtype=np.int64)
-        log_z = _share(kernels.soften, len(best), held.start, held.kind, u, best, pool=pool)
+        log_z = _on_threads(kernels.soften, len(best), held.start, held.kind, u, best, pool=pool)
         return u, best, sum(log_z)
 
     def _seen(
@@ -307,7 +302,7 @@ class Dual:
         mass, drawn = np.zeros(self.n_kinds), np.zeros(score.shape, dtype=np.float32)
         if self.candidates is None:
             norm = self._normalisers(score, pool)
-            best, log_z = norm.best, float(norm.log.sum())
+            best, log_z = norm.best, float((norm.highest + np.log(norm.total)).sum())
             jobs = [
                 partial(self._expect, score, norm, tiles, spread, mass, drawn)
                 for tiles in self._tiles
@@ -327,7 +322,7 @@ class Dual:
     ) -> None:  # fmt: skip
         """Work out how many rows are expected of some kinds."""
         for kinds in tiles:
-            u = norm.shares(self.draws @ score[kinds].T)
+            u = self._probabilities(score, norm, kinds)
             mass[kinds] = u.sum(axis=0)
             if spread:
                 u *= 1.0 - u
@@ -356,7 +351,7 @@ class Dual:
         n, drawn = len(self.sums), self._seen(multipliers, pool, spread=True)[-1]
         covariance = np.zeros((self.n_leaves, n, n))
         fixed = self.leaf, self.counts, drawn, covariance
-        _share(kernels.add_products, drawn.shape[1], *fixed, pool=pool)
+        _on_threads(kernels.add_products, drawn.shape[1], *fixed, pool=pool)
         return Coordinates.of(self.sums, self.split(self.scale), covariance)
 
     def reaction(self, multipliers: FloatArray, pool: Pool) -> Singles:
@@ -372,7 +367,7 @@ class Dual:
         u = self._weighed(self.scores(multipliers, pool), pool)[0]
         covariance = np.zeros((self.n_leaves, len(self.sums), len(self.sums)))
         fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY, covariance
-        _share(kernels.add_spread, self.draws.shape[1], *fixed, pool=pool)
+        _on_threads(kernels.add_spread, self.draws.shape[1], *fixed, pool=pool)
         least = _ALONE * np.square(self.counts, dtype=float).mean(axis=(1, 2))
         for a, sums in enumerate(self.sums):
             covariance[:, a, a] += least[a]
@@ -383,7 +378,7 @@ class Dual:
         out = self._linear(u, precision, pool)
         squares = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
         of_kinds = self.leaf, self.counts, precision, squares
-        _share(kernels.add_squares, self.n_kinds, *of_kinds, pool=pool)
+        _on_threads(kernels.add_squares, self.n_kinds, *of_kinds, pool=pool)
         out -= 0.5 * self._of_candidates(squares, pool)
         mean = np.add.reduceat(out * u, held.start[:-1])
         return np.asarray(out - np.repeat(mean, np.diff(held.start)))
@@ -400,9 +395,9 @@ class Dual:
         precision = weight[:, :, None] * np.eye(len(self.sums))
         added = np.zeros((self.n_kinds, self.draws.shape[1]), dtype=np.float32)
         fixed = self.leaf, self.counts
-        _share(kernels.add_squares, self.n_kinds, *fixed, precision, added, pool=pool)
+        _on_threads(kernels.add_squares, self.n_kinds, *fixed, precision, added, pool=pool)
         slope: Singles = (2.0 * weight * off).T.astype(np.float32)
-        _share(kernels.score, self.n_kinds, *fixed, slope, added, pool=pool)
+        _on_threads(kernels.score, self.n_kinds, *fixed, slope, added, pool=pool)
         # A row that stays in its leaf is there once.
         return np.asarray(self._of_candidates(added, pool) - 2.0 * self._linear(u, precision, pool))
 
@@ -471,12 +466,12 @@ class Dual:
         held = self.listed
         out = np.zeros(len(held.kind), dtype=np.float32)
         fixed = self.leaf, self.counts, self.draws, held.start, held.kind, u, _UNLIKELY, precision
-        _share(kernels.add_reaction, len(self.draws), *fixed, out, pool=pool)
+        _on_threads(kernels.add_reaction, len(self.draws), *fixed, out, pool=pool)
         return out
 
 
-def _share(kernel: Callable[..., T], n: int, *arguments: Any, pool: Pool | None) -> list[T]:
-    """Have each thread do its share of n kinds, trees or rows."""
+def _on_threads(kernel: Callable[..., T], n: int, *arguments: Any, pool: Pool | None) -> list[T]:
+    """Have each thread do its part of n kinds, trees or rows."""
     jobs = (partial(kernel, a, b, *arguments) for a, b in pairwise(_ends(n)))
     return run_all(jobs, pool=pool)
 

@@ -217,24 +217,19 @@ def _together(dual: Dual, clock: Clock, pool: Pool) -> FloatArray:
     variance of draws: by this, as a normal law of these sums, multipliers are kept small.
     """
     one = dual.averaged()
-    x = np.zeros(len(one.right))
-    variance = (1.0 - float(one.draws.mean())) / one.coordinates(x, pool).alone ** 2
-    return _stage(one, x, clock, pool, _STAGE, variance)[0]
+    not_drawn = 1.0 - float(one.draws.mean())
+    return _stage(one, np.zeros(len(one.right)), clock, pool, _STAGE, not_drawn)[0]
 
 
 def _stage(
-    dual: Dual,
-    x: FloatArray,
-    clock: Clock,
-    pool: Pool,
-    most: int = _STAGE,
-    variance: FloatArray | float = 0.0,
+    dual: Dual, x: FloatArray, clock: Clock, pool: Pool, most: int = _STAGE, ridge: float = 0.0
 ) -> tuple[FloatArray, Look, int]:
     """Go down the dual for some evaluations; where it ends, and how many there were.
 
-    ``variance``, shape (n_statements,): by which what leaves say is off.
+    ``ridge``: share of its variance by which what a leaf says is off.
     """
     coordinates, latest, n = dual.coordinates(x, pool), list[tuple[FloatArray, Look]](), 0
+    variance = ridge / coordinates.alone**2
 
     def evaluate(y: FloatArray) -> tuple[float, FloatArray]:
         nonlocal n
